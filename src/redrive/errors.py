@@ -46,6 +46,7 @@ RedriveError
 │   ├── UnknownStepError            the flow has no such step or item (LookupError)
 │   ├── UnknownHandlerError         the flow's definition answers no such query (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
+│   ├── ChildFailedError            a child flow failed for good, or was not started
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
 │   ├── SignalRefusedError          the flow has no use for such a signal (ValueError)
 │   ├── InvalidStateError           the flow or step is not in a state that allows this
@@ -84,6 +85,7 @@ __all__ = [
     "AttemptTimeoutError",
     "BatchNotFoundError",
     "BatchTakenError",
+    "ChildFailedError",
     "CircuitOpenError",
     "CommitUnknownError",
     "CrashLoopError",
@@ -547,6 +549,25 @@ class FlowCancelledError(FlowError, RuntimeError):
         self.flow_id = flow_id
         self.why = why
         """The reason given by the step that cancelled the flow; empty where no step did."""
+
+
+class ChildFailedError(FlowError, RuntimeError):
+    """A child flow failed for good, or was not started; `redrive explain` of its id says why."""
+
+    def __init__(self, flow_id: str, definition: str, error_type: str, message: str) -> None:
+        name = definition.partition(":")[2] or definition
+        if error_type:
+            told = f"child {name} failed: {error_type}: {message}; see redrive explain {flow_id}"
+        else:
+            told = f"child {name} was not started: {message}"
+        super().__init__(told)
+        self.flow_id = flow_id
+        """The child's id."""
+        self.definition = definition
+        """What the child runs, such as "workflow:Billing"."""
+        self.error_type = error_type
+        """The type of its error; empty where it was not started."""
+        self.message = message
 
 
 class FlowFinishedError(FlowError, RuntimeError):

@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 
+import tests.worker.family
 import tests.worker.shop  # noqa: F401 - registers what the shop does
 
 from redrive.assembly import open as open_app

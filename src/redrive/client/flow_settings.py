@@ -6,15 +6,12 @@ from typing import Any, TypedDict
 
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
+from redrive.flows.start_settings import check_key, check_priority, check_queue
 from redrive.flows.tags import write_tags
-from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
-from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
 from redrive.telemetry.traceparent import read_traceparent
 from redrive.telemetry.tracing import current_traceparent
-
-LARGEST_PRIORITY = 2**31 - 1
 
 
 class SharedSettings(TypedDict, total=False):
@@ -58,8 +55,7 @@ def new_flow(
     batch: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
-    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
-        raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
+    check_key(key)
     check_queue(queue)
     check_priority(priority)
     if traceparent is not None and (not isinstance(traceparent, str) or read_traceparent(traceparent) is None):
@@ -80,14 +76,6 @@ def new_flow(
         batch=batch,
         tags=write_tags(tags),
     )
-
-
-def check_priority(priority: object) -> None:
-    """ValueError when a flow cannot have this priority."""
-    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
-        raise ValueError(
-            f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
-        )
 
 
 def _start_time(now: float, delay: Any) -> float:

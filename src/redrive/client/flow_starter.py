@@ -145,6 +145,7 @@ def started_id(flow: NewFlow, existing: FlowRecord | None) -> str:
     """Return the id of the started flow; KeyTakenError when `existing`, which has its key, has another input."""
     if existing is None:
         return flow.id
-    if existing.input != flow.input and not is_same_start(flow, existing):
+    # The input that a flow was started with is gone once it has continued as new.
+    if existing.input != flow.input and not existing.run_from and not is_same_start(flow, existing):
         raise KeyTakenError(flow.key, existing.definition, existing.id)
     return existing.id

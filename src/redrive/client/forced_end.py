@@ -1,13 +1,20 @@
 """End a flow by force without its code, where no live worker would do so."""
 
+import contextlib
+
 from redrive.client.flow_access import FlowAccess
+from redrive.errors import DeserializationError
 from redrive.explain.store_reader import live_workers
 from redrive.explain.worker_eligibility import ENDER
+from redrive.flows.children import Child
 from redrive.flows.events import CancelRequested, FlowCancelled, write_event, write_turn
+from redrive.flows.history import fold
 from redrive.flows.messages import Cancel
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.records import Batch, EventRow, FlowChange, FlowRecord, RetryQuery
+from redrive.worker.event_rows import lines_of
+from redrive.worker.flow.flow_children import end_messages
 
 LEASE = 30.0
 ROWS_AT_ONCE = 1000
@@ -52,4 +59,9 @@ async def _end(store: Store, lease: Lease, record: FlowRecord, request: Cancel, 
     last = (log[-1].seq if log else 0) + len(events)
     row = EventRow(record.id, last, now, write_turn([write_event(event) for event in events]))
     end = FlowChange(flow_id=record.id, status="cancelled", finished_at=now, messages_read=record.messages_sent)
-    await store.commit(lease, Batch(number=number + 1, events=[row], flows=[end], retries_done=beats))
+    children: list[Child] = []
+    with contextlib.suppress(DeserializationError):
+        # A log that a newer version wrote: its children go on.
+        children = fold(lines_of(log)).children.open
+    sends = list(end_messages(record.id, record.parent, children, FlowCancelled(), now))
+    await store.commit(lease, Batch(number=number + 1, events=[row], flows=[end], retries_done=beats, sends=sends))

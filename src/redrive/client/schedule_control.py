@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from redrive.client.flow_access import FlowAccess
-from redrive.client.flow_settings import check_priority
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView, view_of
 from redrive.errors import CommitUnknownError, ScheduleError, ScheduleNotFoundError
 from redrive.flows.messages import check_by_and_why
@@ -17,6 +16,7 @@ from redrive.flows.schedules.definition import define
 from redrive.flows.schedules.schedule import Schedule, ScheduledRun, ScheduleOrder, ScheduleSpec, read_schedule_body
 from redrive.flows.schedules.settings import check_name
 from redrive.flows.schedules.ticks import ticks_after
+from redrive.flows.start_settings import check_priority
 from redrive.near_names import did_you_mean
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import FlowStatus

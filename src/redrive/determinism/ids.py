@@ -1,5 +1,6 @@
 """Ids: unguessable by default; tests can script them for their context."""
 
+import hashlib
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -65,7 +66,16 @@ _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 def ordered_id(wall_now: float) -> str:
     """Return an id that sorts by creation time: a UUID of version 7."""
-    millis, chance = (int(wall_now * 1000) & 0xFFFF_FFFF_FFFF).to_bytes(6, "big").hex(), random_token()
+    return _version_7(wall_now, random_token())
+
+
+def derived_id(wall_now: float, name: str) -> str:
+    """Return the id of something with a unique name: the same for the same name and time, and sorted by that time."""
+    return _version_7(wall_now, hashlib.sha256(name.encode()).hexdigest())
+
+
+def _version_7(wall_now: float, chance: str) -> str:
+    millis = (int(wall_now * 1000) & 0xFFFF_FFFF_FFFF).to_bytes(6, "big").hex()
     variant = _VARIANT[chance[0]]
     return f"{millis[:8]}-{millis[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
 

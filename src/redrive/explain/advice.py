@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from redrive.errors import CrashLoopError
+from redrive.explain.children import look_at_child
 from redrive.explain.compensation import describe_compensation
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import Advice
@@ -63,7 +64,7 @@ def after_failure(facts: FlowFacts) -> list[Advice]:
         return [_start_again(facts), discard]
     report = item_report(item) if item else None
     return [
-        Advice(report.next_step if report else _fix_code(facts, failed)),
+        *(look_at_child(facts) or [Advice(report.next_step if report else _fix_code(facts, failed))]),
         *_failure_handling(facts),
         _redrive(facts, item.step if item else ""),
         discard,

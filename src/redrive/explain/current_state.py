@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from redrive.explain import advice
+from redrive.explain.children import look_at_child
 from redrive.explain.ended_flow import cancelled_headline, completed_headline, failed_headline
 from redrive.explain.flow_facts import FlowFacts, format_signature
 from redrive.explain.parts import Advice, ItemEntry, Wait
@@ -114,6 +115,10 @@ def _waiting(facts: FlowFacts) -> CurrentState:
     if soonest is None and eligibility.missing_actions:
         # A worker that lacks actions has released the flow.
         return _ready(facts, waits)
+    children = facts.history.children.open
+    if soonest is None and children:
+        text = f"waiting for {format_count(len(children), 'child flow')}"
+        return CurrentState(text, waits, [*look_at_child(facts), advice.cancel(facts)])
     soonest = soonest or next((wait for wait in waits if wait.why), None)
     headline = f"waiting for {soonest.what if soonest else 'its wake-up'} {facts.format_due(record.wake_at)}"
     headline += _held_back(soonest) if soonest else ""

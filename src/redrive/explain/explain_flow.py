@@ -75,6 +75,7 @@ def explain_flow(
         waits_for=state.waits_for[:most],
         next_steps=state.next_steps,
         begun_by=tick_of_key(record.key),
+        parent=record.parent,
         elided=len(facts.timeline) - len(timeline),
         elided_events=elided_events,
     )

@@ -43,6 +43,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     next_steps: list[Advice]
     begun_by: TickOfFlow | None = None
     """The tick of a schedule that began it; None when it was started in another way."""
+    parent: str | None = None
+    """The id of the flow that started it as a child."""
     elided: int = 0
     """How many entries in the middle of the timeline are left out."""
     elided_events: int = 0
@@ -105,6 +107,8 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     yield f"  queue    {explanation.queue}{priority}{key}"
     if (tick := explanation.begun_by) is not None:
         yield f"  begun    by schedule {tick.schedule}, {'by hand at' if tick.by_hand else 'for its tick'} {tick.tick}"
+    if explanation.parent is not None:
+        yield f"  parent   {explanation.parent}"
     yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
     if explanation.began_at is not None:
         later = format_duration((explanation.began_at - explanation.created_at).total_seconds())

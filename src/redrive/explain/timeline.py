@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from redrive.explain.children import describe_end
 from redrive.explain.decision_text import describe_decision
 from redrive.explain.hidden_payloads import call_text, value_text
+from redrive.explain.message_notes import describe_message
 from redrive.explain.parts import (
     AttemptSummary,
     DecisionSummary,
@@ -19,6 +21,14 @@ from redrive.explain.parts import (
     TimerEntry,
 )
 from redrive.explain.shortened import elided_lines
+from redrive.flows.child_events import (
+    ChildCancelled,
+    ChildCancelRequested,
+    ChildCompleted,
+    ChildEnd,
+    ChildFailed,
+    ChildStarted,
+)
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -50,6 +60,7 @@ from redrive.flows.events import (
     TimerSet,
 )
 from redrive.flows.message_events import (
+    MessageEvent,
     SignalBuffered,
     SignalReceived,
     SignalRefused,
@@ -60,8 +71,9 @@ from redrive.flows.message_events import (
     UpdateRefused,
 )
 from redrive.flows.rewind import drop_rewound
+from redrive.flows.run_events import RunContinued
 from redrive.flows.scripts.execution import PLACE
-from redrive.formatting.text import format_count, format_error, summarize
+from redrive.formatting.text import format_error, summarize
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
 
@@ -122,6 +134,8 @@ class _TimelineBuilder:
         self._attempts: dict[int, AttemptSummary] = {}
         """The latest attempt of each item; none while that is one that is left out."""
         self._timers: dict[int, TimerEntry] = {}
+        self._children: dict[int, tuple[str, Note]] = {}
+        """By number: the ids of children, and their entries."""
         elided = elided_lines(lines, most)
         kept = {line.seq for line in drop_rewound(lines)}
         for line in lines:
@@ -277,6 +291,23 @@ class _TimelineBuilder:
     def _timer_fired(self, when: Moment, event: TimerFired) -> None:
         self._timers[event.timer].fired = when
 
+    def _child_started(self, when: Moment, event: ChildStarted) -> None:
+        kept = " (it goes on when this flow ends)" if event.abandoned else ""
+        text = f"child {event.child}, {event.definition}({call_text(event.args)}){kept}"
+        self._note(when, event, text, f"flow {event.flow}")
+        entry = self.entries[-1]
+        assert isinstance(entry, Note)  # noqa: S101 - narrows for mypy
+        self._children[event.child] = event.flow, entry
+
+    def _child_ended(self, when: Moment, event: ChildEnd) -> None:
+        flow_id, note = self._children[event.child]
+        if not self._rewound:
+            result = value_text(event.result) if isinstance(event, ChildCompleted) else ""
+            note.detail = describe_end(event, flow_id, result)
+
+    def _child_cancel_requested(self, when: Moment, event: ChildCancelRequested) -> None:
+        self._note(when, event, f"its code asked to cancel child {event.child}")
+
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
         if not event.midway:
@@ -290,45 +321,21 @@ class _TimelineBuilder:
         else:
             how = "completed manually" if isinstance(event.result, msgspec.Raw) else "tried again"
         what = f"{again.step} (item {again.number}) is {how}" if again else "its code is run again"
+        if event.child is not None:
+            what = f"child {event.child} is redriven, and awaited again"
         self._note(when, event, "redriven", what)
+
+    def _run_continued(self, when: Moment, event: RunContinued) -> None:
+        self._note(when, event, f"run {event.run} began", "its code continued as new; earlier runs are not shown")
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
         self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
 
-    def _signal_received(self, when: Moment, event: SignalReceived) -> None:
-        how = "" if event.mailbox else ", and its handler was called"
-        self._note(when, event, f"signal {event.signal}({call_text(event.args)}) was received{how}")
-
-    def _signal_buffered(self, when: Moment, event: SignalBuffered) -> None:
-        self._note(
-            when, event, f"signal {event.signal}({call_text(event.args)}) came, and is kept until the flow goes on"
-        )
-
-    def _signal_refused(self, when: Moment, event: SignalRefused) -> None:
-        why = summarize(event.why, 1000)
-        self.entries.append(
-            Note(when=when, what="signal_refused", text=f"signal {event.signal} was refused", detail=why)
-        )
-
-    def _update_accepted(self, when: Moment, event: UpdateAccepted) -> None:
-        self._note(when, event, f"update {event.update}({call_text(event.args)}) was accepted")
-
-    def _update_refused(self, when: Moment, event: UpdateRefused) -> None:
-        why = summarize(event.why, 1000)
-        self.entries.append(
-            Note(when=when, what="update_refused", text=f"update {event.update} was refused", detail=why)
-        )
-
-    def _update_completed(self, when: Moment, event: UpdateCompleted) -> None:
-        self._note(when, event, f"update {event.update} was answered", value_text(event.result))
-
-    def _update_failed(self, when: Moment, event: UpdateFailed) -> None:
-        error = format_error(event.error.type, event.error.message)
-        self._note(when, event, f"update {event.update} failed", error)
-
-    def _signals_unread(self, when: Moment, event: SignalsUnread) -> None:
-        names = ", ".join(dict.fromkeys(event.signals))
-        self._note(when, event, f"it ends without having read {format_count(len(event.signals), 'signal')}: {names}")
+    def _message(self, when: Moment, event: MessageEvent) -> None:
+        text, detail = describe_message(event)
+        # A refusal says why in its details: nobody gave it as a reason.
+        what = str(event.__struct_config__.tag)
+        self.entries.append(Note(when=when, what=what, text=text, detail=detail, rewound=self._rewound))
 
     def _parked(self, when: Moment, event: FlowParked) -> None:
         self._note(when, event, "parked", summarize(event.problem, 1000))
@@ -362,19 +369,25 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     TimerSet: _TimelineBuilder._timer_set,
     TimerFired: _TimelineBuilder._timer_fired,
     PatchMarked: _TimelineBuilder._patch_marked,
+    ChildStarted: _TimelineBuilder._child_started,
+    ChildCompleted: _TimelineBuilder._child_ended,
+    ChildFailed: _TimelineBuilder._child_ended,
+    ChildCancelled: _TimelineBuilder._child_ended,
+    ChildCancelRequested: _TimelineBuilder._child_cancel_requested,
+    RunContinued: _TimelineBuilder._run_continued,
     FlowBegan: _plain_note("began"),
     CancelRequested: _plain_note("cancellation was requested"),
     Paused: _plain_note("paused"),
     Resumed: _plain_note("resumed"),
     RetriedNow: _plain_note("retried now"),
-    SignalReceived: _TimelineBuilder._signal_received,
-    SignalBuffered: _TimelineBuilder._signal_buffered,
-    SignalRefused: _TimelineBuilder._signal_refused,
-    UpdateAccepted: _TimelineBuilder._update_accepted,
-    UpdateRefused: _TimelineBuilder._update_refused,
-    UpdateCompleted: _TimelineBuilder._update_completed,
-    UpdateFailed: _TimelineBuilder._update_failed,
-    SignalsUnread: _TimelineBuilder._signals_unread,
+    SignalReceived: _TimelineBuilder._message,
+    SignalBuffered: _TimelineBuilder._message,
+    SignalRefused: _TimelineBuilder._message,
+    UpdateAccepted: _TimelineBuilder._message,
+    UpdateRefused: _TimelineBuilder._message,
+    UpdateCompleted: _TimelineBuilder._message,
+    UpdateFailed: _TimelineBuilder._message,
+    SignalsUnread: _TimelineBuilder._message,
     FlowParked: _TimelineBuilder._parked,
     Redriven: _TimelineBuilder._redriven,
     FlowCompleted: _TimelineBuilder._completed,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from redrive.explain.children import open_children
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import AttemptSummary, ItemEntry, TimerEntry, Wait
 from redrive.flows.next_tries import next_tries
@@ -13,13 +14,13 @@ _MAYBE_CANCELLED = ", unless its code has cancelled it"
 
 
 def list_waits(facts: FlowFacts) -> list[Wait]:
-    """List work items, signals, timers and unread messages, the soonest first."""
+    """List work items, signals, children, timers and unread messages, the soonest first."""
     items, signals = list(_open_items(facts)), list(awaited_signals(facts))
     timers = _open_timers(facts, bool(items or signals))
     limits = {wait.until.after for wait in signals if wait.until is not None}
     # What limits the wait for a signal is said there.
     others = [timer for timer in timers if timer.until is None or timer.until.after not in limits]
-    return sorted((*items, *signals, *others, *unread_messages(facts)), key=_due)
+    return sorted((*items, *signals, *others, *open_children(facts), *unread_messages(facts)), key=_due)
 
 
 def is_certain(wait: Wait) -> bool:

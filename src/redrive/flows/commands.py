@@ -1,5 +1,6 @@
 """The commands that a definition issues in one turn. The engine logs them in order, then carries them out."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -99,6 +100,52 @@ class AnswerUpdate:
         self.error = error
 
 
+class StartChild(msgspec.Struct, eq=False):
+    """Start another flow, whose end the flow's code may await."""
+
+    definition: str
+    input: str
+    args: str
+    """The arguments as the log keeps them."""
+    key: str | None
+    queue: str | None
+    """None: the queue of the parent."""
+    priority: int | None
+    """None: the priority of the parent."""
+    abandoned: bool
+    read_result: Callable[[str], Any] | None
+    """None: the result is plain data."""
+    started: Any
+    """The future that gets the child's id once it is in the log."""
+    ended: Any
+    """The future that gets the child's outcome."""
+    where: str
+    child: int = 0
+    """Its number in the log, once it has one."""
+
+
+class CancelChild:
+    """Ask a child to end."""
+
+    __slots__ = ("child", "where")
+
+    def __init__(self, child: int, where: str) -> None:
+        self.child = child
+        """Its number in the log."""
+        self.where = where
+
+
+class ContinueRun:
+    """End this run of the flow, and begin another one with this input."""
+
+    __slots__ = ("input", "mailbox")
+
+    def __init__(self, input: str, mailbox: list[tuple[str, str]]) -> None:  # noqa: A002 - as the record calls it
+        self.input = input
+        self.mailbox = mailbox
+        """Signals that the code has not received, with their arguments: they go along."""
+
+
 FlowOutcome = Literal["completed", "failed", "cancelled"]
 
 
@@ -124,4 +171,15 @@ class EndFlow:
         """The reason for a cancellation that the flow itself asked for."""
 
 
-Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | AnswerUpdate | EndFlow
+Command = (
+    ScheduleItem
+    | StartTimer
+    | CancelItem
+    | SettleStep
+    | MarkPatch
+    | AnswerUpdate
+    | StartChild
+    | CancelChild
+    | ContinueRun
+    | EndFlow
+)

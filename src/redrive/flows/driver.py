@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from redrive.errors import SignalRefusedError, UnknownHandlerError
 from redrive.flows.action import ACTIONS, Action, Executor, action_named
-from redrive.flows.commands import Command, ScheduleItem, StartTimer
+from redrive.flows.child_events import ChildEnd
+from redrive.flows.commands import Command, ScheduleItem, StartChild, StartTimer
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.message_events import SignalWait
 from redrive.flows.values.signature import NOT_READ
@@ -65,6 +66,9 @@ class Driver(Protocol):
     def fired(self, timer: int, at: float) -> list[Command]:
         return []
 
+    def child_ended(self, event: ChildEnd, at: float) -> list[Command]:
+        return []
+
     def signalled(self, name: str, args: str, mailbox: bool, at: float) -> list[Command]:
         """The signal came, and `check_signal` had said whether it is for the mailbox."""
         return []
@@ -86,6 +90,10 @@ class Driver(Protocol):
     def bind_timer(self, command: StartTimer, timer: int) -> None:
         """The timer has this number in the log."""
         return
+
+    def bind_child(self, command: StartChild, child: int, flow_id: str, at: float) -> list[Command]:
+        """The child has this number in the log, and this id. Returns the commands that follow."""
+        return []
 
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         """The following events are replayed from the log, where these patches are marked. None ends the replay.

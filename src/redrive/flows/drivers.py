@@ -8,10 +8,17 @@ from redrive.flows.workflows.driver import workflow_driver
 from redrive.flows.workflows.workflow import workflow_named
 
 
-def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - as the record calls it
+def driver_for(
+    definition: str,
+    flow_id: str,
+    input: str,  # noqa: A002 - as the record calls it
+    run_from: int = 0,
+) -> Driver:
     """A driver for the flow; raises UnknownDefinitionError when this process has no such definition."""
     if definition.startswith(WORKFLOW):
-        return workflow_driver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input)
+        # Another run draws other numbers.
+        seed = f"{flow_id}/{run_from}" if run_from else flow_id
+        return workflow_driver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input, seed)
     if definition.startswith(GRAPH):
         return GraphDriver(input)
     if definition.startswith(SCRIPT):

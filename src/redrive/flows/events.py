@@ -10,9 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from redrive.failures.failure import Failure
+from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
+from redrive.flows.run_events import RunContinued
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -95,6 +97,8 @@ class FlowFailed(Event, frozen=True):
     reached; "compensated" when completed steps were compensated."""
     item: int | None = None
     """The item whose failure caused it."""
+    child: int | None = None
+    """The child whose failure caused it."""
 
 
 class FlowCancelled(Event, frozen=True):
@@ -266,6 +270,8 @@ class Redriven(Event, frozen=True):
     """A result given by hand: the item is completed with it as soon as the flow continues, and not retried."""
     resolved: bool = False
     """Completed by hand in the same way, without a result."""
+    child: int | None = None
+    """The child that is redriven and awaited again."""
     compensation: bool = False
     """The item is a failed compensation. Nothing is rewound: the compensation goes on with this item."""
 
@@ -277,6 +283,8 @@ Command = (
     | StepSettled
     | TimerSet
     | PatchMarked
+    | ChildStarted
+    | ChildCancelRequested
     | FlowCompleted
     | FlowFailed
     | FlowCancelled
@@ -302,6 +310,10 @@ AnyEvent = (
     | RetriedNow
     | FlowParked
     | Redriven
+    | RunContinued
+    | ChildCompleted
+    | ChildFailed
+    | ChildCancelled
     | MessageEvent
 )
 
@@ -312,6 +324,8 @@ COMMANDS = (
     StepSettled,
     TimerSet,
     PatchMarked,
+    ChildStarted,
+    ChildCancelRequested,
     FlowCompleted,
     FlowFailed,
     FlowCancelled,
@@ -325,6 +339,9 @@ _ACTIVATIONS = (
     TurnContinued,
     SignalReceived,
     UpdateAccepted,
+    ChildCompleted,
+    ChildFailed,
+    ChildCancelled,
     CancelRequested,
 )
 ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)

@@ -5,6 +5,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from redrive.flows.child_events import CHILD_EVENTS
+from redrive.flows.children import Children
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
     ENDINGS,
@@ -36,12 +38,13 @@ from redrive.flows.events import (
 from redrive.flows.message_events import MessageEvent
 from redrive.flows.message_history import MessageHistory
 from redrive.flows.rewind import drop_rewound_in_chunks
+from redrive.flows.run_events import RunContinued
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History, is_suspect
 from redrive.policies.policy import Policy
-from redrive.telemetry.work import Wait
+from redrive.telemetry.work import Wait, with_wait
 
 ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
@@ -141,7 +144,7 @@ class Item(msgspec.Struct, eq=False, gc=False):
     def wait(self, at: float, until: float, kind: str, deferred: str = "", reason: str = "") -> None:
         if self.delivery is not None:
             self.earlier = self.delivery
-        self.waits = _with_wait(self.waits, Wait(at, kind, until, deferred or reason))
+        self.waits = with_wait(self.waits, Wait(at, kind, until, deferred or reason))
         self.state = "waiting"
         self.retry_at = until
         self.retry_kind = kind
@@ -157,6 +160,7 @@ class FlowHistory:
     __slots__ = (
         "_whole",
         "cancel_requested",
+        "children",
         "ended_at",
         "ending",
         "items",
@@ -167,6 +171,7 @@ class FlowHistory:
         "parked",
         "paused",
         "round",
+        "run",
         "timers",
         "waits",
     )
@@ -177,6 +182,7 @@ class FlowHistory:
         self.items: dict[int, Item] = {}
         self.timers: dict[int, float] = {}
         """When each timer fires that has not fired yet. Cancelled ones stay: only the flow's code knows them."""
+        self.children = Children(whole)
         self.last_item = 0
         self.last_timer = 0
         self.long_turn: int | None = None
@@ -188,6 +194,7 @@ class FlowHistory:
         self.ended_at: float | None = None
         self.round = 0
         """How often the flow was redriven after it had ended."""
+        self.run = 1
         self.waits: Sequence[Wait] = ()
         """What the flow itself waited for: timers and operators."""
         self.messages = MessageHistory()
@@ -275,8 +282,10 @@ class FlowHistory:
         self.last_timer = max(self.last_timer, event.timer)
         self._wait(at, "timer", event.until)
 
-    def _timer_fired(self, at: float, event: TimerFired) -> None:
-        self.timers.pop(event.timer, None)
+    def _run_continued(self, at: float, event: RunContinued) -> None:
+        self.run = event.run
+        self.last_item, self.last_timer, self.children.last = event.items, event.timers, event.children
+        self.messages = MessageHistory(event.signals)
 
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
@@ -334,7 +343,7 @@ class FlowHistory:
             item.wait(at, at, "redrive")
 
     def _wait(self, at: float, kind: str, until: float | None = None) -> None:
-        self.waits = _with_wait(self.waits, Wait(at, kind, until))
+        self.waits = with_wait(self.waits, Wait(at, kind, until))
 
     def _ended(self, at: float, event: AnyEvent) -> None:
         self.ending = event
@@ -342,18 +351,9 @@ class FlowHistory:
 
 
 MOST_FAILURES = 100
-MOST_WAITS = 100
 
 
-def _with_wait(waits: Sequence[Wait], wait: Wait) -> Sequence[Wait]:
-    kept = [*waits, wait]
-    if len(kept) > MOST_WAITS:
-        # As with failures: the first and the latest are the most telling.
-        del kept[MOST_WAITS // 2]
-    return kept
-
-
-_APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
+_APPLY: dict[type, Callable[[FlowHistory, float, Any], object]] = {
     ItemStarted: FlowHistory._item_added,
     ItemQueued: FlowHistory._item_added,
     ItemCancelled: FlowHistory._item_cancelled,
@@ -368,7 +368,9 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemGaveUp: FlowHistory._item_gave_up,
     ItemCompleted: FlowHistory._item_completed,
     TimerSet: FlowHistory._timer_set,
-    TimerFired: FlowHistory._timer_fired,
+    TimerFired: lambda history, _, event: history.timers.pop(event.timer, None),
+    RunContinued: FlowHistory._run_continued,
+    **dict.fromkeys(CHILD_EVENTS, lambda history, at, event: history.children.apply(at, event)),
     CancelRequested: FlowHistory._cancel_requested,
     Paused: FlowHistory._paused,
     Resumed: FlowHistory._resumed,

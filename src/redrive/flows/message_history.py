@@ -1,6 +1,6 @@
 """A flow's signals: which it has had, which wait for it, and which it waits for."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from types import MappingProxyType
 
 from redrive.flows.message_events import (
@@ -22,8 +22,8 @@ class MessageHistory:
 
     __slots__ = ("awaited", "buffered", "known")
 
-    def __init__(self) -> None:
-        self.known: Set[str] = frozenset()
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self.known: Set[str] = set(known) or frozenset()
         """The ids of the signals that the log has."""
         self.buffered: Mapping[str, SignalBuffered] = _NONE
         """The signals that the flow's code has yet to receive, by id, in order."""

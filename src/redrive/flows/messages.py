@@ -1,5 +1,7 @@
 """The messages that a flow's inbox takes for its owner."""
 
+from typing import Literal
+
 import msgspec
 
 from redrive.failures.failure import Failure
@@ -77,6 +79,19 @@ class Completion(Message, frozen=True):
     """None when the attempt succeeded."""
 
 
+class ChildEnded(Message, frozen=True):
+    """A child flow has ended, or was not started; sent to its parent in the transaction that ends it."""
+
+    flow: str
+    """The child's id."""
+    outcome: Literal["completed", "failed", "cancelled", "refused"]
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Left out where it is large; the child's log has it."""
+    error: str = ""
+    """The type of its error."""
+    message: str = ""
+
+
 class Signal(Message, frozen=True):
     """Something that the flow's code may wait for, or has a handler for."""
 
@@ -92,7 +107,18 @@ class Update(Signal, frozen=True):
 
 
 AnyMessage = (
-    Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | Signal | Update
+    Cancel
+    | Pause
+    | Resume
+    | RetryNow
+    | Redrive
+    | ResetItem
+    | CompleteItem
+    | ResolveItem
+    | Completion
+    | Signal
+    | Update
+    | ChildEnded
 )
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 

@@ -7,7 +7,19 @@ import msgspec
 
 from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import action_named
-from redrive.flows.commands import AnswerUpdate, CancelItem, Command, MarkPatch, ScheduleItem, SettleStep, StartTimer
+from redrive.flows.child_events import ChildCancelRequested, ChildStarted
+from redrive.flows.commands import (
+    AnswerUpdate,
+    CancelChild,
+    CancelItem,
+    Command,
+    EndFlow,
+    MarkPatch,
+    ScheduleItem,
+    SettleStep,
+    StartChild,
+    StartTimer,
+)
 from redrive.flows.events import (
     COMMANDS,
     AnyEvent,
@@ -50,7 +62,11 @@ def is_same(command: Command, event: AnyEvent) -> bool:
         return isinstance(event, PatchMarked) and event.patch == command.name
     if isinstance(command, AnswerUpdate):
         return isinstance(event, _answer(command)) and event.id == command.id
-    return isinstance(event, _ENDINGS[command.outcome])
+    if isinstance(command, StartChild):
+        return isinstance(event, ChildStarted) and _is_same_child(command, event)
+    if isinstance(command, CancelChild):
+        return isinstance(event, ChildCancelRequested) and event.child == command.child
+    return isinstance(command, EndFlow) and isinstance(event, _ENDINGS[command.outcome])
 
 
 class RecordedCommands:
@@ -115,6 +131,10 @@ def _key_of(event: AnyEvent) -> Hashable:
         return "patch", event.patch
     if isinstance(event, UpdateCompleted | UpdateFailed):
         return type(event).__name__, event.id
+    if isinstance(event, ChildStarted):
+        return "child", event.definition, event.key
+    if isinstance(event, ChildCancelRequested):
+        return "child cancelled", event.child
     return type(event).__name__
 
 
@@ -137,7 +157,19 @@ def _keys_for(command: Command) -> list[Hashable]:
         return [("patch", command.name)]
     if isinstance(command, AnswerUpdate):
         return [(_answer(command).__name__, command.id)]
-    return [_ENDINGS[command.outcome].__name__]
+    if isinstance(command, StartChild):
+        return [("child", command.definition, command.key)]
+    if isinstance(command, CancelChild):
+        return [("child cancelled", command.child)]
+    return [_ENDINGS[command.outcome].__name__] if isinstance(command, EndFlow) else []
+
+
+def _is_same_child(command: StartChild, event: ChildStarted) -> bool:
+    if (command.definition, command.key) != (event.definition, event.key):
+        return False
+    logged = bytes(event.args).decode()
+    # Sets may be written in another order now.
+    return logged == command.args or _letters(logged) == _letters(command.args)
 
 
 def _letters(text: str) -> str:

@@ -6,14 +6,18 @@ from typing import Any
 
 from redrive.errors import NondeterminismError, SignalRefusedError
 from redrive.failures.redaction import redact
+from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.commands import (
     AnswerUpdate,
+    CancelChild,
     CancelItem,
     Command,
+    ContinueRun,
     EndFlow,
     MarkPatch,
     ScheduleItem,
     SettleStep,
+    StartChild,
     StartTimer,
 )
 from redrive.flows.driver import Driver
@@ -64,6 +68,8 @@ def replay(
             history.last_item = max(history.last_item, line.event.item)
         elif isinstance(line.event, TimerSet):
             history.last_timer = max(history.last_timer, line.event.timer)
+        elif isinstance(line.event, ChildStarted):
+            history.children.last = max(history.children.last, line.event.child)
     lines = yield from drop_rewound_in_chunks(lines)
     patches = {line.event.patch for line in lines if isinstance(line.event, PatchMarked)}
     # Between the line that a redrive rewinds to and the redrive itself, the code may issue other commands.
@@ -134,8 +140,8 @@ class _RedrivenPart:
     def __init__(self) -> None:
         self.commands: list[Command] = []
         """Commands that are issued now and are not in the log."""
-        self.orphans: list[int] = []
-        """Items in the log that are not scheduled now."""
+        self.orphans: list[Command] = []
+        """What cancels items and children in the log that are not scheduled and started now."""
 
     def match(self, commands: list[Command], turn: list[Line], driver: Driver, at: float) -> set[int]:
         """Match each command with the same one in the log, so that nothing runs twice. Returns the lines to skip."""
@@ -151,12 +157,16 @@ class _RedrivenPart:
             else:
                 commands += _bind(command, line.event, driver, at)
         left = recorded.left
-        self.orphans += [line.event.item for line in left if isinstance(line.event, ItemAdded)]
+        for line in left:
+            if isinstance(line.event, ItemAdded):
+                self.orphans.append(CancelItem(_orphan(line.event.item)))
+            elif isinstance(line.event, ChildStarted):
+                self.orphans.append(CancelChild(line.event.child, ""))
         return {line.seq for line in left if isinstance(line.event, ItemCancelled)}
 
     def take(self, history: FlowHistory) -> list[Command]:
         """The commands that follow the redrive: the new ones, and the cancellation of orphans."""
-        commands = self.commands + [CancelItem(_orphan(item)) for item in self.orphans]
+        commands = self.commands + self.orphans
         self.commands, self.orphans = [], []
         return [
             command
@@ -197,6 +207,8 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
         return driver.failed(event.item, item_error(history.items[event.item], event), at)
     if isinstance(event, TimerFired):
         return driver.fired(event.timer, at)
+    if isinstance(event, ChildCompleted | ChildFailed | ChildCancelled):
+        return driver.child_ended(event, at)
     if isinstance(event, TurnContinued):
         return driver.more(at)
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
@@ -257,6 +269,8 @@ def _bind(command: Command, event: Any, driver: Driver, at: float) -> list[Comma
         driver.bind_item(command, event.item)
     elif isinstance(command, StartTimer):
         driver.bind_timer(command, event.timer)
+    elif isinstance(command, StartChild):
+        return driver.bind_child(command, event.child, event.flow, at)
     elif isinstance(command, CancelItem) and command.lets_attempt_finish:
         return driver.item_cancelled(event.item, at)
     return []
@@ -275,6 +289,10 @@ def _in_words(event: AnyEvent) -> str:
         return f"step {event.step} is {event.state}"
     if isinstance(event, UpdateCompleted | UpdateFailed):
         return f"update {event.update} is answered"
+    if isinstance(event, ChildStarted):
+        return f"child {event.definition}({_shortened(bytes(event.args).decode())})"
+    if isinstance(event, ChildCancelRequested):
+        return f"child {event.child} is cancelled"
     if isinstance(event, FlowCompleted):
         return "the end of run"
     return "run failed" if isinstance(event, FlowFailed) else "run was cancelled"
@@ -293,6 +311,12 @@ def _command_in_words(command: Command) -> str:
         return f"step {command.step} is {command.state}"
     if isinstance(command, AnswerUpdate):
         return f"update {command.update} is answered"
+    if isinstance(command, StartChild):
+        return f"child {command.definition}({_shortened(command.args)})"
+    if isinstance(command, CancelChild):
+        return f"child {command.child} is cancelled"
+    if isinstance(command, ContinueRun):
+        return "continue_as_new()"
     if command.outcome == "failed":
         return f"run failed with {type(command.error).__name__}: {command.error}"
     return "the end of run" if command.outcome == "completed" else "run was cancelled"
@@ -301,7 +325,7 @@ def _command_in_words(command: Command) -> str:
 def _where(command: Command) -> str:
     if isinstance(command, EndFlow):
         return raising_line(command.error)
-    return "" if isinstance(command, CancelItem | SettleStep | AnswerUpdate) else command.where
+    return "" if isinstance(command, CancelItem | SettleStep | AnswerUpdate | ContinueRun) else command.where
 
 
 def _time_text(at: float) -> str:

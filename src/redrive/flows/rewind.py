@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 
+from redrive.flows.child_events import ChildCancelled, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
     COMMANDS,
@@ -26,10 +27,13 @@ class Rewind:
         """The numbers of the rewound lines."""
         self.items: set[int] = set()
         """The items that were scheduled only because of rewound lines."""
+        self.children: dict[int, str] = {}
+        """The children that were started only because of rewound lines: their numbers and ids."""
         self._activations: list[int] = []
         self._commands_of: defaultdict[int, list[Line]] = defaultdict(list)
         """The commands that followed each activation."""
         self._lines_of_item: defaultdict[int, list[Line]] = defaultdict(list)
+        self._ends_of_child: defaultdict[int, list[Line]] = defaultdict(list)
         self._firings_of: defaultdict[int, list[Line]] = defaultdict(list)
         self._ends: list[Line] = []
         """The flow's ends, and the cancellations that led to them."""
@@ -44,6 +48,8 @@ class Rewind:
             self._ends.append(line)
         elif isinstance(event, TimerFired):
             self._firings_of[event.timer].append(line)
+        elif isinstance(event, ChildCompleted | ChildFailed | ChildCancelled):
+            self._ends_of_child[event.child].append(line)
         elif (item := getattr(event, "item", None)) is not None:
             self._lines_of_item[item].append(line)
         if is_activation(event):
@@ -63,6 +69,8 @@ class Rewind:
             ahead.append(self._ends.pop())
         if redriven.item is not None:
             ahead += [line for line in self._lines_of_item[redriven.item] if line.seq == redriven.since]
+        if redriven.child is not None:
+            ahead += [line for line in self._ends_of_child[redriven.child] if line.seq == redriven.since]
         while ahead:
             seq, _, event = ahead.pop()
             if seq in self.lines:
@@ -71,6 +79,9 @@ class Rewind:
             if isinstance(event, ItemAdded):
                 self.items.add(event.item)
                 ahead += self._lines_of_item.pop(event.item)
+            elif isinstance(event, ChildStarted):
+                self.children[event.child] = event.flow
+                ahead += self._ends_of_child.pop(event.child, ())
             elif isinstance(event, TimerSet):
                 ahead += self._firings_of.pop(event.timer, ())
             elif is_activation(event):

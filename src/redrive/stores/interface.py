@@ -199,7 +199,10 @@ class Store(Registry, Observations, Schedules, Batches, Protocol):
         ...
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
-        """Return the logs of these flows, in order; a flow without events has an empty list."""
+        """Return the logs of these flows' current runs, in order; a flow without events has an empty list.
+
+        The first row may begin with events of the run before.
+        """
         ...
 
     async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:

@@ -7,6 +7,7 @@ import msgspec
 
 from redrive.flows.tags import check_tags
 from redrive.flows.waits import WaitsFor
+from redrive.stores.sent import Sent
 
 FlowStatus = Literal[
     "ready",  # can be claimed
@@ -64,6 +65,8 @@ class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):
     """The flows of a queue that have the same one share its limits per key."""
     version: str | None = None
     """The version of the code that the flow is pinned to; None: any."""
+    depth: int = 0
+    """How many parents it has above it: 0 unless it is a child."""
 
     @property
     def initial_status(self) -> FlowStatus:
@@ -113,6 +116,7 @@ class FlowRecord(_Redacted, frozen=True, gc=False):
     version: str | None = None
     run_from: int = 0
     """The number of the event before the log of the current run; more than 0 after `continue_as_new`."""
+    depth: int = 0
 
 
 class EventRow(NamedTuple):
@@ -137,6 +141,10 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost_owners: int = 0
     blame: str | None = None
     """What is known against the flow from now on: "" for nothing; None leaves it as it is."""
+    input: str | None = None
+    """The input of another run of the flow, which begins with this commit."""
+    run_from: int | None = None
+    """The number of the event before the log of that run."""
 
     @property
     def yields_to_unread(self) -> bool:
@@ -256,6 +264,10 @@ class Batch(msgspec.Struct):
     dead: list[DeadLetter] = []
     """Each replaces the letter of the same flow."""
     heartbeats: list[HeartbeatRow] = []
+    children: list[tuple[NewFlow, str]] = []
+    """Child flows to add, which any worker may claim, each with the message for its parent when its key is taken."""
+    sends: list[Sent] = []
+    """They arrive after everything else is written, the children included."""
 
     @property
     def has_only_events(self) -> bool:
@@ -271,6 +283,8 @@ class Batch(msgspec.Struct):
             or self.messages_read
             or self.dead
             or self.heartbeats
+            or self.children
+            or self.sends
         )
 
     @property
@@ -293,6 +307,8 @@ class Batch(msgspec.Struct):
         self.messages_read = {message: flow for message, flow in self.messages_read.items() if flow not in ids}
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
+        self.children = [child for child in self.children if child[0].parent not in ids]
+        self.sends = [sent for sent in self.sends if sent.by not in ids]
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -327,6 +343,7 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     key: str | None = None
     batch: str | None = None
+    parent: str | None = None
     tags: dict[str, str] = {}
     """Only flows that have all of these."""
     prefix: str | None = None

@@ -5,7 +5,7 @@ made and nothing is sent.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from redrive.failures.traces import trace_of
@@ -57,6 +57,18 @@ class Wait(NamedTuple):
     """"retry", "deferred", "snooze", "timer", "paused", "parked", "redriven", ..."""
     until: float | None = None
     reason: str = ""
+
+
+MOST_WAITS = 100
+
+
+def with_wait(waits: Sequence[Wait], wait: Wait) -> Sequence[Wait]:
+    """The waits and one more; of too many, some in the middle are left out."""
+    kept = [*waits, wait]
+    if len(kept) > MOST_WAITS:
+        # The first and the latest are the most telling.
+        del kept[MOST_WAITS // 2]
+    return kept
 
 
 class AttemptEnded(NamedTuple):

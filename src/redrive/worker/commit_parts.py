@@ -15,6 +15,8 @@ def flows_in(batch: Batch) -> list[str]:
         *(row.flow_id for row in rows),
         *(flow_id for flow_id, _ in batch.retries_done),
         *batch.messages_read.values(),
+        *(flow.parent or "" for flow, _ in batch.children),
+        *(sent.by for sent in batch.sends),
     )
     return list(dict.fromkeys(ids))
 
@@ -32,6 +34,8 @@ def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
         messages_read=read,
         dead=[letter for letter in batch.dead if letter.flow_id == flow_id],
         heartbeats=[row for row in batch.heartbeats if row.flow_id == flow_id],
+        children=[child for child in batch.children if child[0].parent == flow_id],
+        sends=[sent for sent in batch.sends if sent.by == flow_id],
     )
 
 

@@ -8,11 +8,12 @@ import msgspec
 from redrive.errors import DeserializationError
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import Line, read_turn
+from redrive.flows.run_events import RunContinued
 from redrive.stores.records import EventRow
 
 
 def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]:
-    """Read all lines, in pieces. DeserializationError when a newer version wrote some of them."""
+    """Read all lines of the current run, in pieces. DeserializationError when a newer version wrote some of them."""
     lines: list[Line] = []
     for index, part in enumerate(in_chunks(rows)):
         if index:
@@ -24,6 +25,10 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
                 raise DeserializationError(
                     f"flow {flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
                 ) from None
+            begin = next((index for index, event in enumerate(events) if isinstance(event, RunContinued)), None)
+            if begin is not None:
+                # What comes before belongs to an earlier run.
+                lines, events = [], events[begin:]
             lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]
     return lines
 

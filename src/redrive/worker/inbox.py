@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from redrive.flows.child_events import ChildCancelled, ChildCompleted, ChildFailed
 from redrive.flows.commands import EndFlow
 from redrive.flows.events import CancelRequested, Paused, Resumed
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import (
     AnyMessage,
     Cancel,
+    ChildEnded,
     Completion,
     ManualResolution,
     Pause,
@@ -27,9 +29,13 @@ from redrive.worker.flow.retry_now import retry_now
 
 
 class Inbox:
-    def __init__(self, rebuild: Callable[[FlowRun], None]) -> None:
-        """rebuild: rebuilds a flow from its log, and applies its messages about failed items on the way."""
+    def __init__(self, rebuild: Callable[[FlowRun], None], look_up_children: Callable[[FlowRun], None]) -> None:
+        """rebuild: rebuilds a flow from its log, and applies its messages about failed items on the way.
+
+        look_up_children: finds out in the store how the flow's children have ended.
+        """
         self._rebuild = rebuild
+        self.look_up_children = look_up_children
 
     def deliver(self, run: FlowRun, message: Message) -> None:
         """Apply the message. Marking it as read is committed together with its effects."""
@@ -54,8 +60,24 @@ class Inbox:
             run.attempts.complete_accepted(said)
         elif isinstance(said, ManualResolution):
             apply_resolution(run, said, at)
+        elif isinstance(said, ChildEnded):
+            self._end_child(run, said)
         if not run.log.released:
             run.rest(at)
+
+    def _end_child(self, run: FlowRun, said: ChildEnded) -> None:
+        child = run.log.history.children.find(said.flow)
+        if child is None:
+            # Its end was looked up before, or it has been redriven since.
+            return
+        if said.outcome == "completed" and not isinstance(said.result, msgspec.Raw):
+            self.look_up_children(run)
+        elif isinstance(said.result, msgspec.Raw):
+            run.end_child(child, ChildCompleted(child.number, said.result))
+        elif said.outcome == "cancelled":
+            run.end_child(child, ChildCancelled(child.number, said.message))
+        else:
+            run.end_child(child, ChildFailed(child=child.number, error=said.error, message=said.message))
 
     def cancel_without_code(
         self, run: FlowRun, history: FlowHistory, has_begun: bool, messages: Sequence[Message]

@@ -17,6 +17,7 @@ from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
+from redrive.stores.sent import Sent
 from redrive.worker.activity import ActivityCounts
 from redrive.worker.commit_parts import flows_in, parts_of
 from redrive.worker.large_commits import LARGE_EVENTS, Callback, LargeCommits
@@ -119,7 +120,7 @@ class Journal:
             self.wake()
 
     def withdraw(self, flow_id: str) -> tuple[int, list[int]]:
-        """Drop the events that the flow has logged since the last transaction began, and the messages it has read.
+        """Drop what the flow has logged, started and sent since the last transaction began, and the messages it read.
 
         Returns how many events and which messages.
         """
@@ -130,6 +131,8 @@ class Journal:
         messages = [message for message, of in batch.messages_read.items() if of == flow_id]
         for message in messages:
             del batch.messages_read[message]
+        batch.children = [child for child in batch.children if child[0].parent != flow_id]
+        batch.sends = [sent for sent in batch.sends if sent.by != flow_id]
         return sum(len(turn.events) for turn in mine), messages
 
     def when_durable(self, flow_id: str | None, callback: Callable[..., None], *args: Any) -> None:
@@ -152,6 +155,15 @@ class Journal:
 
     def message_read(self, flow_id: str, message: int) -> None:
         self.batch.messages_read[message] = flow_id
+        self.wake()
+
+    def add_child(self, child: NewFlow, refusal: str) -> None:
+        self.batch.children.append((child, refusal))
+        self._size += len(child.input)
+        self.wake()
+
+    def send(self, message: Sent) -> None:
+        self.batch.sends.append(message)
         self.wake()
 
     def put_heartbeat(self, row: HeartbeatRow) -> None:

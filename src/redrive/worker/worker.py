@@ -22,6 +22,7 @@ from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.records import NewFlow
 from redrive.telemetry.logs import log_flow
 from redrive.worker.activity import outcome_of
+from redrive.worker.child_lookup import ChildLookup
 from redrive.worker.claimer import Claimer
 from redrive.worker.dependency_guard import DependencyGuard
 from redrive.worker.eager_start import EagerStart
@@ -115,9 +116,8 @@ class Worker:
         self.faults = FaultHandler(self.flows, self.slots, on_fault)
         self.paused_queues = PausedQueues(self.flows, self.faults)
         self.chunked_replay = ChunkedReplay(self.flows)
-        held_reports: dict[str, list[Callable[[], None]]] = {}
-        self._held_reports = held_reports
-        self.outcomes = OutcomeRouter(self.flows, self.slots, self.faults, held_reports)
+        self._held_reports: dict[str, list[Callable[[], None]]] = {}
+        self.outcomes = OutcomeRouter(self.flows, self.slots, self.faults, self._held_reports)
         self._make_runner = runner
         self._on_ended = on_ended
         # The others need the lease.
@@ -128,6 +128,7 @@ class Worker:
         self.rebuilder: Rebuilder
         self.eager_start: EagerStart
         self.reporter: Reporter
+        self.child_lookup: ChildLookup
 
     # From its start to its end
 
@@ -255,7 +256,8 @@ class Worker:
         unsupported = UnsupportedFlows(flows, timers, clock.wall)
         self.runner = self._make_runner(self.outcomes, settings, held.may_call)
         dispatcher = AttemptDispatcher(self.runner, slots, self.outcomes, heartbeats.beat)
-        inbox = Inbox(rebuild=lambda run: self.rebuilder.begin(run))
+        self.child_lookup = ChildLookup(store, journal, flows, faults)
+        inbox = Inbox(rebuild=lambda run: self.rebuilder.begin(run), look_up_children=self.child_lookup.begin)
         self.inbox_reader = InboxReader(store, lease, flows, inbox, faults, settings.poll)
         factory = FlowFactory(
             clock=clock,
@@ -274,23 +276,11 @@ class Worker:
             paused_queues=self.paused_queues.names,
         )
         replayer = Replayer(inbox, slots, unsupported.release)
+        replay, held_reports = (replayer, self.chunked_replay, faults), self._held_reports
         self.rebuilder = Rebuilder(
-            store,
-            lease,
-            clock,
-            journal,
-            flows,
-            factory,
-            slots,
-            heartbeats,
-            replayer,
-            self.chunked_replay,
-            faults,
-            self._held_reports,
+            store, lease, clock, journal, flows, factory, slots, heartbeats, *replay, held_reports
         )
-        claimed = FlowLoader(
-            store, held, clock.wall, self.dice, journal, flows, factory, replayer, self.chunked_replay, faults
-        )
+        claimed = FlowLoader(store, held, clock.wall, self.dice, journal, flows, factory, *replay)
         paused = self.paused_queues
         self.claimer = Claimer(
             store, lease, settings, clock, flows, slots, timers, claimed.load, unsupported.claim_time, paused.update
@@ -303,6 +293,7 @@ class Worker:
         self.claimer.caught_up = False
         self.slots.closed = self.flows.closed = True
         await self.rebuilder.close()
+        await self.child_lookup.close()
         shutdown = Shutdown(
             self.store,
             self.settings,
@@ -318,6 +309,7 @@ class Worker:
     async def _close(self) -> None:
         self.timers.close()
         await self.rebuilder.close()
+        await self.child_lookup.close()
         await self.runner.close()
         self.guard.release_all(self.clock.monotonic())
         self.flows.clear()

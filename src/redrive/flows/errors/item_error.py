@@ -9,6 +9,7 @@ from redrive.flows.history import Item
 from redrive.policies.report import AttemptRecord, Report, attach, next_step
 
 _ITEM = "__redrive_item__"
+_CHILD = "__redrive_child__"
 _DEEPEST = 20
 
 
@@ -61,8 +62,22 @@ def item_report(item: Item) -> Report | None:
     )
 
 
+def mark_child(error: BaseException, child: int) -> None:
+    """Note that the error is the failure of this child, so that a redrive begins there."""
+    object.__setattr__(error, _CHILD, child)
+
+
 def failed_item_of(error: BaseException | None) -> int | None:
     """The number of the item whose failure is the error itself or one of its causes."""
+    return _marked(error, _ITEM)
+
+
+def failed_child_of(error: BaseException | None) -> int | None:
+    """The number of the child whose failure is the error itself or one of its causes."""
+    return _marked(error, _CHILD)
+
+
+def _marked(error: BaseException | None, mark: str) -> int | None:
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < _DEEPEST:
@@ -73,7 +88,7 @@ def failed_item_of(error: BaseException | None) -> int | None:
         with suppress(Exception):  # some classes cannot be inspected
             # Not getattr: a class may have its own __getattr__, which may raise anything.
             with suppress(AttributeError):
-                return cast("int", object.__getattribute__(one, _ITEM))
+                return cast("int", object.__getattribute__(one, mark))
             if isinstance(one, BaseExceptionGroup):
                 waiting.extend(one.exceptions)
             waiting.extend((one.__cause__, None if one.__suppress_context__ else one.__context__))

@@ -64,6 +64,12 @@ class Conditions:
         """The names of the signals that are left in the mailbox."""
         return [name for name, signals in self.mailbox.items() for _ in signals]
 
+    def left(self) -> list[tuple[str, str]]:
+        """The signals that are left in the mailbox, each with its arguments as JSON."""
+        return [
+            (name, msgspec.json.encode(args).decode()) for name, signals in self.mailbox.items() for args in signals
+        ]
+
     async def wait_for(
         self,
         predicate: Callable[[], Any],

@@ -9,14 +9,17 @@ import msgspec
 
 from redrive.errors import DeserializationError, SignalRefusedError, UnknownHandlerError, WorkflowCodeError
 from redrive.flows.action import action_named
-from redrive.flows.commands import AnswerUpdate, Command, EndFlow, ScheduleItem, StartTimer
+from redrive.flows.child_events import ChildEnd
+from redrive.flows.commands import AnswerUpdate, Command, ContinueRun, EndFlow, ScheduleItem, StartChild, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
 from redrive.flows.message_events import SignalWait
-from redrive.flows.values.signature import NOT_READ
+from redrive.flows.values.signature import NOT_READ, Signature
+from redrive.flows.workflows.children import settle_child
 from redrive.flows.workflows.fingerprint import fingerprint
 from redrive.flows.workflows.handlers import Handler, Handlers
 from redrive.flows.workflows.loop import FlowLoop
+from redrive.flows.workflows.run_ends import RunEnds
 from redrive.flows.workflows.workflow import Workflow
 from redrive.near_names import did_you_mean
 
@@ -55,11 +58,15 @@ class FlowCode(Protocol):
 
 
 class CodeDriver(Driver):
-    def __init__(self, flow_id: str, code: FlowCode) -> None:
+    def __init__(self, flow_id: str, code: FlowCode, seed: str = "", signature: Signature | None = None) -> None:
+        """seed: of what the code draws; the flow's id by default. signature: of the code, which may continue as new."""
         self._code = code
-        self._loop = FlowLoop(flow_id)
+        self._loop = FlowLoop(flow_id, seed, signature)
         self._items = self._loop.awaited_items
         self._timers: dict[int, StartTimer] = {}
+        self._children: dict[int, StartChild] = {}
+        """Those that have not ended, by their numbers in the log."""
+        self._ended = False
         self._main: Any = None
         self.has_more = False
         self._cancelled = False
@@ -108,6 +115,12 @@ class CodeDriver(Driver):
             self._loop.fire(command)
         return self._turn(at)
 
+    def child_ended(self, event: ChildEnd, at: float) -> list[Command]:
+        command = self._children.pop(event.child, None)
+        if command is not None:
+            settle_child(command, event)
+        return self._turn(at)
+
     def signalled(self, name: str, args: str, mailbox: bool, at: float) -> list[Command]:
         if mailbox:
             self._loop.conditions.mailbox.setdefault(name, deque()).append(msgspec.json.decode(args))
@@ -150,6 +163,14 @@ class CodeDriver(Driver):
         command.timer = timer
         self._timers[timer] = command
 
+    def bind_child(self, command: StartChild, child: int, flow_id: str, at: float) -> list[Command]:
+        command.child = child
+        self._children[child] = command
+        if not command.started.done():
+            command.started.set_result(flow_id)
+        # The code goes on in the same turn: it has the child's id now.
+        return [] if self.has_more or self._ended else self._turn(at)
+
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         self._loop.replaying = patches is not None
         self._loop.anew = anew
@@ -159,6 +180,7 @@ class CodeDriver(Driver):
     def discard(self) -> None:
         self._loop.discard()
         self._items.clear()
+        self._children.clear()
 
     def awaits_timer(self, timer: int) -> bool:
         command = self._timers.get(timer)
@@ -235,12 +257,14 @@ class CodeDriver(Driver):
         if self.has_more:
             return commands
         if self._main.done():
+            self._ended = True
             commands.append(self._end())
         elif loop.trouble is not None:
+            self._ended = True
             commands.append(EndFlow("failed", error=loop.trouble))
         return commands
 
-    def _end(self) -> EndFlow:
+    def _end(self) -> EndFlow | ContinueRun:
         main = self._main
         if main.cancelled():
             if self._cancelled:
@@ -248,6 +272,9 @@ class CodeDriver(Driver):
             own = "run was cancelled by its own code, not by cancelling the flow: it awaited a task that was cancelled"
             return EndFlow("failed", error=RuntimeError(own))
         error = main.exception()
+        if isinstance(error, RunEnds):
+            # A flow that is being cancelled ends.
+            return EndFlow("cancelled") if self._cancelled else ContinueRun(error.input, self._loop.conditions.left())
         if error is None:
             try:
                 return EndFlow("completed", result=self._code.write_result(main.result()))
@@ -293,5 +320,10 @@ class WorkflowCode:
         return self._workflow.signature.write_result(value)
 
 
-def workflow_driver(workflow: type[Workflow], flow_id: str, input: str) -> CodeDriver:  # noqa: A002 - as above
-    return CodeDriver(flow_id, WorkflowCode(workflow, input))
+def workflow_driver(
+    workflow: type[Workflow],
+    flow_id: str,
+    input: str,  # noqa: A002 - as above
+    seed: str = "",
+) -> CodeDriver:
+    return CodeDriver(flow_id, WorkflowCode(workflow, input), seed, workflow.signature)

@@ -23,7 +23,7 @@ from redrive.determinism.event_loops import OUTER
 from redrive.failures.traces import trace_of
 from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, StartTimer
 from redrive.flows.errors.item_error import as_exception
-from redrive.flows.values.signature import Arguments
+from redrive.flows.values.signature import Arguments, Signature
 from redrive.flows.workflows.clock import FlowClock
 from redrive.flows.workflows.closing import close
 from redrive.flows.workflows.conditions import Conditions
@@ -122,8 +122,10 @@ _WithoutIO: Any = type(
 class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names in asyncio
     """Runs one flow's code in turns; between turns none of it runs."""
 
-    def __init__(self, flow_id: str) -> None:
+    def __init__(self, flow_id: str, seed: str = "", signature: Signature | None = None) -> None:
         self.flow_id = flow_id
+        self.signature = signature
+        self._seed = seed or flow_id
         self.now = 0.0
         """Epoch seconds of the event that the current turn handles."""
         self.commands: list[Command] = []
@@ -158,13 +160,13 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def random(self) -> Random:
         """A generator that draws the same numbers on every replay."""
         if self._random is None:
-            self._random = seeded_random(self.flow_id)
+            self._random = seeded_random(self._seed)
         return self._random
 
     def _dice(self) -> float:
         # Seeded on first use: few flows need it, and seeding costs more than a step.
         if self._seeded_dice is None:
-            self._seeded_dice = seeded_dice(self.flow_id)
+            self._seeded_dice = seeded_dice(self._seed)
         return self._seeded_dice()
 
     def turn(self) -> bool:
@@ -239,7 +241,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def schedule(self, step: str, arguments: Arguments, policy: Policy, dependency: str = "") -> FlowFuture:
         """Schedule an action; the future carries its outcome."""
         future = self.create_future()
-        where = self._where() if self.replaying else ""
+        where = self.where() if self.replaying else ""
         command = future.command = ScheduleItem(
             step, arguments.encoded, arguments.take_values(), policy, future, where, dependency=dependency
         )
@@ -251,7 +253,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         if known is None:
             known = self._patches[name] = not self.replaying or self.anew or name in self.logged_patches
             if known:
-                self.commands.append(MarkPatch(name, self._where()))
+                self.commands.append(MarkPatch(name, self.where()))
         return known
 
     def discard(self) -> None:
@@ -270,7 +272,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         self.tasks.clear()
         self._ready.clear()
 
-    def _where(self) -> str:
+    def where(self) -> str:
         """The line of the flow's code that is running; known only during replay."""
         if not self.replaying:
             return ""
@@ -297,7 +299,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         if math.isnan(when):
             raise ValueError("NaN is not a valid time for a timer; use epoch seconds")
-        where = self._where()
+        where = self.where()
         # Stores hold no later time, so an endless wait is this long.
         when = min(when, self.now + LONGEST_WAIT)
         command = StartTimer(when, callback, args, context if context is not None else copy_context(), where)

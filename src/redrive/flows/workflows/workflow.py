@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
@@ -16,8 +16,10 @@ from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values.signature import Signature
+from redrive.flows.workflows.children import ChildHandle, ParentClose, start_child
 from redrive.flows.workflows.handlers import Handlers, check_name, handlers_of
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
+from redrive.flows.workflows.run_ends import RunEnds
 from redrive.flows.workflows.source_lines import calling_line
 
 P = ParamSpec("P")
@@ -152,6 +154,36 @@ class WorkflowDecorator:
         await loop.conditions.wait_for(lambda: mailbox.get(name), seconds, f"no signal {name!r} came", wait)
         arguments: dict[str, Any] = mailbox[name].popleft()
         return arguments
+
+    async def start_child(
+        self,
+        call: ActionCall[T] | FlowCall[T],
+        *,
+        key: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        parent_close: ParentClose = "cancel",
+    ) -> ChildHandle[T]:
+        """Start another flow: `child = await workflow.start_child(Order.call(17))`, then `await child.result()`.
+
+        call: a workflow's `Order.call(...)`, an action's `charge(...)` (a job), or the `call(...)` of a graph, a
+        script or a pipeline.
+        key: unique among the flows of its definition; a key that another flow has is a ChildFailedError.
+        queue, priority: by default, the parent's.
+        parent_close: what happens to the child when the parent ends: "cancel" it, or "abandon" it to go on by itself.
+        """
+        return await start_child(_loop("start_child"), call, key, queue, priority, parent_close)
+
+    def continue_as_new(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """End this run, and run the workflow anew with these arguments: same flow, id, key and inbox, and a new log.
+
+        Only the new log is replayed, so a workflow that goes on for years stays fast. Whatever the run still waits for
+        is cancelled, and so are its children, unless they were started with `parent_close="abandon"`.
+        """
+        loop = _loop("continue_as_new")
+        if loop.signature is None:
+            raise RuntimeError("workflow.continue_as_new() works only in a workflow, not in a script")
+        raise RunEnds(loop.signature.bind(args, kwargs).encoded)
 
     def flow_id(self) -> str:
         return _loop("flow_id").flow_id

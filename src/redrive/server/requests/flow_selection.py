@@ -27,6 +27,8 @@ class FlowSelection(RequestModel, frozen=True):
     """Billing, or workflow:Billing, action:charge."""
     queue: Name | None = None
     key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
+    parent: Name | None = None
+    """Only the children of this flow, by its id."""
     retrying: bool = False
     """Only flows with a step that waits for another attempt, or is in it."""
     waits_for: WaitsFor | None = None
@@ -65,6 +67,7 @@ async def flow_query(
         definition=None if wanted.definition is None else await full_name(app, wanted.definition),
         queue=wanted.queue,
         key=wanted.key,
+        parent=wanted.parent,
         retrying=wanted.retrying,
         waits_for=wanted.waits_for,
         dependency=wanted.dependency,

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.flow_settings import LARGEST_PRIORITY
 from redrive.client.handle import Handle
 from redrive.errors import (
     ArgumentsError,
@@ -25,6 +24,7 @@ from redrive.flows.action import action_named
 from redrive.flows.graphs.graph import graph_named
 from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW
 from redrive.flows.scripts.script import Script, script_named
+from redrive.flows.start_settings import LARGEST_PRIORITY
 from redrive.flows.values.named_arguments import call_by_names
 from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.server.contract.models import Name, RequestModel

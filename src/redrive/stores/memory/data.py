@@ -143,6 +143,8 @@ class MemoryData:
                 finished_at=finished_at,
                 lost_owners=change.lost_owners,
                 blame=flow.blame if change.blame is None else change.blame or None,
+                input=flow.input if change.input is None else change.input,
+                run_from=flow.run_from if change.run_from is None else change.run_from,
             )
         )
 

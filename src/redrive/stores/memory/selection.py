@@ -22,6 +22,7 @@ def matching_flows(data: MemoryData, query: FlowQuery) -> Iterator[FlowRecord]:
         and query.queue in (None, flow.queue)
         and query.key in (None, flow.key)
         and query.batch in (None, flow.batch)
+        and query.parent in (None, flow.parent)
         and has_tags(flow.tags, query.tags)
         and (query.prefix is None or flow.id.startswith(query.prefix))
         and (query.created_after is None or flow.created_at >= query.created_after)

@@ -185,11 +185,24 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
             data.heartbeats.pop(done, None)
         for message in batch.messages_read:
             data.messages.pop(message, None)
+        for child in batch.children:
+            self._add_child(*child)
+        for sent in batch.sends:
+            data.send(sent.flow_id, sent.body, sent.at, sent.reopens)
         worker.last_batch = batch.number
-        if batch.flows:
+        if batch.flows or batch.children or batch.sends:
             data.listeners.notify()
             if data.end_listeners and (ended := batch.ended):
                 data.end_listeners.notify(ended)
+
+    def _add_child(self, flow: NewFlow, refusal: str) -> None:
+        data = self._data
+        if flow.key is not None and (flow.definition, flow.key) in data.keys:
+            data.send(flow.parent or "", refusal, flow.created_at, reopens=False)
+            return
+        data.put(new_record(flow))
+        if flow.key is not None:
+            data.keys[flow.definition, flow.key] = flow.id
 
     def _validate(self, lease: Lease, batch: Batch) -> None:
         written: set[tuple[str, int]] = set()
@@ -197,9 +210,10 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
                 raise StoreError(f"event {seq} of flow {flow_id} already exists; nothing was written")
             written.add((flow_id, seq))
-        for flow in batch.new_flows:
+        for flow in (*batch.new_flows, *(flow for flow, _ in batch.children)):
             if flow.id in self._data.flows:
                 raise flow_exists(flow.id)
+        for flow in batch.new_flows:
             if flow.queue in self._data.limits:
                 raise queue_has_limit(flow.queue)
         owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.new_flows)}
@@ -214,7 +228,12 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
         return worker.last_batch >= batch.number
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
-        return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}
+        data, logs = self._data, dict[str, list[EventRow]]()
+        for one in flow_ids:
+            flow = data.flows.get(one)
+            after = 0 if flow is None else flow.run_from
+            logs[one] = [event for seq, event in sorted(data.events.get(one, {}).items()) if seq > after]
+        return logs
 
     async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
         log = self._data.events.get(flow_id, {})

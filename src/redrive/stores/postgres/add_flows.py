@@ -18,11 +18,11 @@ _MAX_ROUNDS = 5
 
 
 @cache
-def _statements(schema: str) -> tuple[str, str]:
-    """Return two statements: one adds flows, the other finds the flows that already have their keys."""
+def adding(schema: str) -> str:
+    """Return the statement that adds flows, except those whose keys are taken, and returns the ids that it added."""
     new = rows_of_json(PARAMETER, NEW_FLOW, "new")
     # Sorted by key, so that two transactions which add the same keys cannot deadlock.
-    add = f"""
+    return f"""
         WITH added AS (
             INSERT INTO {quoted(schema)}.flows ({named(NEW_FLOW)}, status, wake_at)
             SELECT {written(NEW_FLOW, "new")},
@@ -36,11 +36,16 @@ def _statements(schema: str) -> tuple[str, str]:
         )
         SELECT added.id FROM added, notified
     """  # noqa: S608 - the names are quoted, and the rest is a parameter
-    holders = f"""
+
+
+@cache
+def _holding(schema: str) -> str:
+    """Return the statement that finds the flows which already have these keys."""
+    new = rows_of_json(PARAMETER, NEW_FLOW, "new")
+    return f"""
         SELECT {selected(FLOW, "flows")}
         FROM {new} JOIN {quoted(schema)}.flows AS flows ON flows.definition = new.definition AND flows.key = new.key
     """  # noqa: S608 - the names are quoted, and the rest is a parameter
-    return add, holders
 
 
 def add_flows_steps(schema: str, flows: Sequence[NewFlow]) -> AddSteps:
@@ -49,7 +54,7 @@ def add_flows_steps(schema: str, flows: Sequence[NewFlow]) -> AddSteps:
     if len(left) < len(flows):
         raise StoreError("two of the flows to add have the same id; nothing was written")
     answers: dict[str, FlowRecord | None] = {}
-    add, holders = _statements(schema)
+    add, holders = adding(schema), _holding(schema)
     for _ in range(_MAX_ROUNDS):
         if left:
             for (flow_id,) in _as_text((yield add, (_json(left.values()),))):

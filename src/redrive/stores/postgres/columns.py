@@ -23,6 +23,10 @@ _BODIES = {"input", "body", "details"}
 _TYPES = {
     "seq": "integer",
     "item": "integer",
+    "depth": "integer",
+    "run_from": "integer",
+    "place": "integer",
+    "reopens": "boolean",
     "priority": "bigint",
     "attempt_number": "bigint",
     "max_retries": "bigint",

@@ -36,11 +36,11 @@ written AS (
 # The rows as they are after the whole batch: a statement cannot update the rows that it inserts.
 _NEW_FLOWS = """
 added AS (
-    INSERT INTO flows ({columns}, status, wake_at, owner, claims, messages_read, finished_at)
+    INSERT INTO flows ({columns}, status, wake_at, owner, claims, messages_read, finished_at, run_from)
     SELECT {written}, b.status,
         coalesce(to_timestamp(b.wake_at), CASE WHEN b.status = 'waiting' THEN 'infinity'::timestamptz END),
         CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
-        b.messages_read, to_timestamp(b.finished_at)
+        b.messages_read, to_timestamp(b.finished_at), b.run_from
     FROM lease, {rows}
     RETURNING status, queue
 )"""
@@ -64,7 +64,9 @@ changed AS (
         blame = CASE WHEN c.blame IS NULL THEN f.blame ELSE nullif(c.blame, '') END,
         finished_at = CASE
             WHEN NOT (c.yields AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
-        END
+        END,
+        input = coalesce(c.input::json, f.input),
+        run_from = coalesce(c.run_from, f.run_from)
     FROM lease, (
         SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS yields FROM {rows}
     ) AS c
@@ -138,6 +140,7 @@ class _AddedFlow(NewFlow, frozen=True, kw_only=True):
     wake_at: float | None
     messages_read: int
     finished_at: float | None
+    run_from: int = 0
 
 
 _PARTS: dict[str, tuple[str, ...]] = {
@@ -230,8 +233,11 @@ def _added(flow: NewFlow, change: FlowChange | None) -> _AddedFlow:
     wake_at = change.wake_at
     if wake_at is None and change.status in ("ready", "running"):
         wake_at = flow.start_at
+    if change.input is not None:
+        fields["input"] = change.input
     return _AddedFlow(
         **fields,
+        run_from=change.run_from or 0,
         status=change.status,
         wake_at=wake_at,
         messages_read=change.messages_read,

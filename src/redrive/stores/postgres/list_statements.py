@@ -73,7 +73,7 @@ def of_dead_letters(query: DeadQuery) -> Conditions:
 
 
 def _of_flows(query: FlowQuery) -> Conditions:
-    conditions = Conditions().equal(query, "definition", "queue", "key", "batch")
+    conditions = Conditions().equal(query, "definition", "queue", "key", "batch", "parent")
     if query.tags:
         conditions.add("tags::jsonb @> {}::text::jsonb", write_tags(query.tags))
     if query.status:

@@ -81,7 +81,13 @@ ORDER BY w.epoch
 """
 
 READ_EVENTS = f"""
-SELECT {selected(EVENT, "events")} FROM events WHERE flow_id = ANY ($1::text[]) ORDER BY flow_id, seq
+SELECT {selected(EVENT, "events")}
+FROM (
+    SELECT given.id, coalesce(flows.run_from, 0) AS run_from
+    FROM unnest($1::text[]) AS given (id) LEFT JOIN flows ON flows.id = given.id
+) AS wanted
+CROSS JOIN LATERAL (SELECT * FROM events WHERE flow_id = wanted.id AND seq > wanted.run_from) AS events
+ORDER BY flow_id, seq
 """
 
 READ_EVENTS_AFTER = f"""

@@ -16,6 +16,7 @@ from redrive.stores.postgres.add_flows import (
     identity_of,
 )
 from redrive.stores.postgres.batches import PostgresBatches
+from redrive.stores.postgres.children import write_children
 from redrive.stores.postgres.claims import Claimer
 from redrive.stores.postgres.columns import flow_record, queue_record
 from redrive.stores.postgres.commit_statement import commit_statement
@@ -232,12 +233,21 @@ class PostgresStore(PostgresBatches, PostgresObservations, PostgresRegistry, Pos
         statement, parameters = commit_statement(batch, self._channel_literal)
         fence = self._fences.get(lease.epoch, 0)
 
-        def write(connection: Any) -> Any:
+        async def write(connection: Any) -> str:
             self._check_timeline(lease)
-            return connection.execute(statement, lease.epoch, fence, *parameters)
+            if not (batch.children or batch.sends):
+                status: str = await connection.execute(statement, lease.epoch, fence, *parameters)
+                return status
+            # Statements of their own, because one statement cannot change a row twice: a flow that the batch changes
+            # or adds may get a message, too.
+            async with connection.transaction():
+                status = await connection.execute(statement, lease.epoch, fence, *parameters)
+                if not status.endswith(" 0"):
+                    await write_children(connection, self._schema, batch)
+            return status
 
         try:
-            status: str = await self._commits.run(write, writes=True)
+            status = await self._commits.run(write, writes=True)
         except (CommitUnknownError, asyncio.CancelledError):
             self._unknown_commits.add(lease.epoch)
             raise

@@ -12,6 +12,7 @@ from redrive.stores.records import NEVER_READS_AGAIN, Batch, FlowChange, NewFlow
 from redrive.stores.refusals import lease_lost, queue_has_limit
 from redrive.stores.sqlite.leases import check_lease
 from redrive.stores.sqlite.rows import DEAD_FIELDS, NEW_FLOW_FIELDS, RETRY_FIELDS, columns, placeholders
+from redrive.stores.sqlite.writes import add_children, send
 
 _NUMBER = "UPDATE workers SET last_batch = ? WHERE epoch = ? AND expires_at_monotonic > ?"
 _LAST_BATCH = "SELECT last_batch FROM workers WHERE epoch = ?"
@@ -30,7 +31,9 @@ UPDATE flows SET
     messages_read = ?,
     lost_owners = ?,
     blame = iif(? IS NULL, blame, nullif(?, '')),
-    finished_at = iif(messages_sent > ?, NULL, ?)
+    finished_at = iif(messages_sent > ?, NULL, ?),
+    input = coalesce(?, input),
+    run_from = coalesce(?, run_from)
 WHERE id = ? AND owner = ?
 """
 _ANY_NUMBER = 2**62
@@ -78,6 +81,10 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
         many(_DROP_HEARTBEAT, batch.retries_done)
     if batch.messages_read:
         many(_DROP_MESSAGE, [(message,) for message in batch.messages_read])
+    if batch.children:
+        add_children(connection, batch.children)
+    for sent in batch.sends:
+        send(connection, sent.flow_id, sent.body, sent.at, sent.reopens)
 
 
 def committed(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> bool:
@@ -100,5 +107,6 @@ def _change_values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     most = read if change.yields_to_unread else _ANY_NUMBER
     return (
         *(most, status, most, change.wake_at, status == "running", read, change.lost_owners),
-        *(change.blame, change.blame, most, change.finished_at, change.flow_id, epoch),
+        *(change.blame, change.blame, most, change.finished_at),
+        *(change.input, change.run_from, change.flow_id, epoch),
     )

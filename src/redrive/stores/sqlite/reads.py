@@ -28,7 +28,12 @@ from redrive.stores.sqlite.rows import (
 )
 from redrive.stores.sqlite.selection import AMONG, Conditions, of_dead_letters, of_flows
 
-_EVENTS = f"SELECT flow_id, seq, at, body FROM events WHERE flow_id {AMONG} ORDER BY flow_id, seq"  # noqa: S608 - our own words
+_EVENTS = """
+SELECT flow_id, seq, at, body
+FROM json_each(?) AS wanted LEFT JOIN flows ON flows.id = wanted.value
+CROSS JOIN events ON events.flow_id = wanted.value AND events.seq > coalesce(flows.run_from, 0)
+ORDER BY flow_id, seq
+"""
 _EVENTS_AFTER = "SELECT flow_id, seq, at, body FROM events WHERE flow_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 _HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id {AMONG}"  # noqa: S608 - our own words
 _FLOWS = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE true"  # noqa: S608 - our own names

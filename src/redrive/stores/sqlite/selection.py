@@ -44,7 +44,7 @@ class Conditions:
 
 
 def of_flows(query: FlowQuery) -> Conditions:
-    found = Conditions().equal(query, "definition", "queue", "key", "batch")
+    found = Conditions().equal(query, "definition", "queue", "key", "batch", "parent")
     if query.tags:
         found.add("tags IS NOT NULL")
     for name, text in query.tags.items():

@@ -199,7 +199,7 @@ class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegi
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         await self._writer.do(commit, lease, batch)
-        if batch.flows:
+        if batch.flows or batch.children or batch.sends:
             self._listeners.notify()
             if self._end_listeners and (ended := batch.ended):
                 self._end_listeners.notify(ended)

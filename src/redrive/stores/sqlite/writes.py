@@ -10,6 +10,7 @@ from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, 
 
 _ADD = f"INSERT INTO flows ({columns(ADDED_FIELDS)}) VALUES ({placeholders(ADDED_FIELDS)})"  # noqa: S608 - our own names
 _FIND_BY_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
+_KEY_IS_TAKEN = "SELECT 1 FROM flows WHERE key = ? AND definition = ?"
 _FIND_BY_ID = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE id = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
 _MESSAGE = "INSERT INTO messages (flow_id, at, body) VALUES (?, ?, ?)"
@@ -65,6 +66,15 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
             continue
         answers.append(None)
     return answers
+
+
+def add_children(connection: sqlite3.Connection, children: Sequence[tuple[NewFlow, str]]) -> None:
+    """Add child flows; the parent of one whose key is taken gets a message instead."""
+    for flow, refusal in children:
+        if flow.key is not None and connection.execute(_KEY_IS_TAKEN, (flow.key, flow.definition)).fetchone():
+            send(connection, flow.parent or "", refusal, flow.created_at, reopens=False)
+        else:
+            connection.execute(_ADD, added_values(flow))
 
 
 def send(connection: sqlite3.Connection, flow_id: str, body: str, now: float, reopens: bool) -> FlowStatus | None:

@@ -53,7 +53,7 @@ def _check_log(server: Server, flow: FlowRecord, findings: Findings) -> None:
     if began is None or flow.status == "cancelled" or (isinstance(ending, FlowFailed) and ending.kind == "poison"):
         # Its code may not have had a say in its end.
         return
-    driver = driver_for(flow.definition, flow.id, flow.input)
+    driver = driver_for(flow.definition, flow.id, flow.input, flow.run_from)
     try:
         run_to_completion(replay(lines, driver, FlowHistory(), began))
     except NondeterminismError as error:

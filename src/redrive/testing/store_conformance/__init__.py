@@ -18,6 +18,7 @@ import pytest
 
 import redrive.testing.store_conformance.assert_rewriting  # noqa: F401 - before the tests
 from redrive.testing.store_conformance.batches import BatchConformance
+from redrive.testing.store_conformance.children import ChildConformance
 from redrive.testing.store_conformance.claims import ClaimConformance
 from redrive.testing.store_conformance.commits import CommitConformance
 from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
@@ -37,6 +38,7 @@ class StoreConformance(
     FlowConformance,
     ClaimConformance,
     CommitConformance,
+    ChildConformance,
     InboxConformance,
     DeadLetterConformance,
     QueueConformance,

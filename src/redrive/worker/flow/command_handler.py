@@ -6,37 +6,36 @@ import msgspec
 
 from redrive.flows.commands import (
     AnswerUpdate,
+    CancelChild,
     CancelItem,
     Command,
+    ContinueRun,
     EndFlow,
     MarkPatch,
     ScheduleItem,
     SettleStep,
+    StartChild,
     StartTimer,
 )
 from redrive.flows.driver import Driver
 from redrive.flows.errors.stored_error import store_error
-from redrive.flows.events import (
-    FlowCancelled,
-    FlowCompleted,
-    FlowFailed,
-    ItemCancelled,
-    PatchMarked,
-    StepSettled,
-    TimerSet,
-)
+from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
-from redrive.flows.message_events import SignalsUnread, UpdateCompleted, UpdateFailed
+from redrive.flows.message_events import SignalBuffered, SignalsUnread, UpdateCompleted, UpdateFailed
+from redrive.flows.run_events import RunContinued
 from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.flow_children import Ending, cancel_child, close_messages, end_messages, start_child
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
 
-MOST_UNREAD = 100
+__all__ = ["CommandHandler", "Ending"]
 
-Ending = FlowCompleted | FlowFailed | FlowCancelled
+MOST_UNREAD = 100
+MOST_KNOWN = 1000
+"""How many ids of signals another run knows, so that one which is sent again is received once."""
 
 
 class CommandHandler:
@@ -80,6 +79,13 @@ class CommandHandler:
                 log.append(at, PatchMarked(patch=command.name))
             elif isinstance(command, AnswerUpdate):
                 log.append(at, _answer(command))
+            elif isinstance(command, StartChild):
+                commands += start_child(log, driver, command, at)
+            elif isinstance(command, CancelChild):
+                cancel_child(log, command, at)
+            elif isinstance(command, ContinueRun):
+                self._continue_as_new(command, at)
+                return
             else:
                 self._end(command, at)
                 return
@@ -113,6 +119,47 @@ class CommandHandler:
         return True
 
     def _end(self, command: EndFlow, at: float) -> None:
+        log = self._log
+        self._stop_all(at)
+        if unread := [*self._driver.unread_signals(), *(one.signal for one in log.history.messages.buffered.values())]:
+            log.append(at, SignalsUnread(signals=tuple(unread[:MOST_UNREAD])))
+        event = end_event(command, log.history)
+        log.append(at, event)
+        for message in end_messages(log.flow_id, log.record.parent, log.history.children.open, event, at):
+            log.journal.send(message)
+        self._discard()
+        self._on_ended(log, event)
+        log.release(command.outcome, None, at)
+
+    def _continue_as_new(self, command: ContinueRun, at: float) -> None:
+        log, history = self._log, self._log.history
+        self._stop_all(at)
+        children = history.children
+        for message in close_messages(log.flow_id, children.open, "continued as new", at):
+            log.journal.send(message)
+        run, run_from, buffered = history.run + 1, log.seq, list(history.messages.buffered.values())
+        event = RunContinued(
+            run=run,
+            items=history.last_item,
+            timers=history.last_timer,
+            children=children.last,
+            signals=tuple(sorted(history.messages.known)[-MOST_KNOWN:]),
+        )
+        log.append(at, event)
+        for number, (name, args) in enumerate(command.mailbox):
+            signal = SignalBuffered(id=f"{run}/{number}", signal=name, args=msgspec.Raw(args.encode()))
+            log.append(at, signal)
+        for signal in buffered:
+            log.append(at, signal)
+        self._discard()
+        log.release("ready", at, input=command.input, run_from=run_from)
+
+    def _discard(self) -> None:
+        self._driver.discard()
+        self._starter.active = 0
+
+    def _stop_all(self, at: float) -> None:
+        """Stop what runs and forget what waits: the flow's code no longer cares."""
         log, driver, starter = self._log, self._driver, self._starter
         # First, so that the slots of stopped attempts go to other flows.
         starter.stop_waiting_for_slots()
@@ -129,14 +176,6 @@ class CommandHandler:
                 starter.forget(item)
                 report_attempt(log, driver, item, at, "cancelled")
                 report_item(log, item, at, "cancelled")
-        if unread := [*driver.unread_signals(), *(one.signal for one in log.history.messages.buffered.values())]:
-            log.append(at, SignalsUnread(signals=tuple(unread[:MOST_UNREAD])))
-        event = end_event(command, log.history)
-        log.append(at, event)
-        driver.discard()
-        starter.active = 0
-        self._on_ended(log, event)
-        log.release(command.outcome, None, at)
 
 
 def _answer(command: AnswerUpdate) -> UpdateCompleted | UpdateFailed:

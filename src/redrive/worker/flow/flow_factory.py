@@ -59,7 +59,7 @@ class FlowFactory:
 
     def create(self, record: FlowRecord) -> FlowRun:
         """UnknownDefinitionError when this process does not know the flow's definition."""
-        driver = driver_for(record.definition, record.id, record.input)
+        driver = driver_for(record.definition, record.id, record.input, record.run_from)
         log = FlowLog(record, self._journal, self._clock.wall, self._on_released, self._paused_queues)
         alarm = Alarm(self._timer_queue, record.id, self._on_wake)
         timers = FlowTimers(log, driver)

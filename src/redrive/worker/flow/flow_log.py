@@ -121,8 +121,18 @@ class FlowLog:
         for message in unread:
             self.messages_taken.pop(message, None)
 
-    def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
-        """Give the flow back; its next owner continues from its log."""
+    def release(
+        self,
+        status: FlowStatus,
+        wake_at: float | None,
+        finished_at: float | None = None,
+        input: str | None = None,  # noqa: A002 - as the record calls it
+        run_from: int | None = None,
+    ) -> None:
+        """Give the flow back; its next owner continues from its log.
+
+        input, run_from: of another run, which its next owner begins.
+        """
         self.released = True
         change = FlowChange(
             flow_id=self.flow_id,
@@ -131,6 +141,8 @@ class FlowLog:
             messages_read=self.messages_read,
             finished_at=finished_at,
             blame=self.blame,
+            input=input,
+            run_from=run_from,
         )
         self.journal.batch.flows.append(change)
         self.journal.when_durable(self.flow_id, self._on_released, self, wake_at if status == "waiting" else None)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from redrive.errors import DeserializationError, TypeHintError
+from redrive.flows.child_events import ChildEnd
+from redrive.flows.children import Child
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired, TurnContinued
@@ -33,6 +35,7 @@ class FlowRun:
 
     __slots__ = (
         "_keep_in_memory",
+        "_rests_since",
         "_to_resume",
         "alarm",
         "attempts",
@@ -41,6 +44,7 @@ class FlowRun:
         "has_begun",
         "id",
         "log",
+        "lookups",
         "signals",
         "starter",
         "timers",
@@ -69,6 +73,10 @@ class FlowRun:
         self.signals = signals
         self.alarm = alarm
         self.has_begun = False
+        self.lookups = 0
+        """How many look-ups of its children are under way."""
+        self._rests_since = (-1, 0.0)
+        """The last line of the log, and since when it is, while the flow waits for its children."""
         self._to_resume: Sequence[int] = ()
         """Items that are to begin again, where they still wait; the next one last."""
         self._keep_in_memory = keep_in_memory
@@ -136,6 +144,13 @@ class FlowRun:
         else:
             self.log.history.timers.pop(timer, None)
 
+    def end_child(self, child: Child, event: ChildEnd) -> None:
+        """Log how a child ended, unless the log has it already, and go on."""
+        log, at = self.log, self.log.now()
+        if not log.released and child is log.history.children.find(child.flow):
+            log.append(at, event)
+            self.commands.handle(self.driver.child_ended(event, at), at)
+
     def begin_or_continue(self) -> None:
         """Begin or continue a flow, and release it when it has nothing to do."""
         if self.has_begun:
@@ -176,7 +191,7 @@ class FlowRun:
             if at < self.alarm.when:
                 self.alarm.set(at)
             return
-        if log.released or (active and not self.timers):
+        if log.released or self.lookups or (active and not self.timers):
             return
         held, wake_at = log.is_held, self.next_wake()
         if not active:
@@ -188,15 +203,24 @@ class FlowRun:
                 is_due = wake_at is None or wake_at <= at or self._has_unbegun()
                 log.release("ready" if is_due else "waiting", at if is_due else wake_at)
                 return
-            if wake_at is None and not self.driver.awaits_signals:
+            if wake_at is None and not (self.driver.awaits_signals or log.history.children.any_open):
                 log.park(NOTHING_TO_WAIT_FOR)
                 return
+            if log.history.children.any_open and at < (until := self._stays_until(at)):
+                wake_at = until if wake_at is None else min(wake_at, until)
             if wake_at is None or not (self._is_brief(wake_at - at) and (self._keep_in_memory(self) or wake_at <= at)):
+                wake_at = self.next_wake()
                 log.release("waiting", wake_at)
                 return
         # Whatever is due during a pause waits until the flow is resumed.
         if wake_at is not None and wake_at < self.alarm.when and not held:
             self.alarm.set(wake_at)
+
+    def _stays_until(self, at: float) -> float:
+        """Until when a flow that waits for children stays in memory: others of them may end any moment."""
+        if self._rests_since[0] != self.log.seq:
+            self._rests_since = (self.log.seq, at)
+        return self._rests_since[1] + SHORT_WAIT
 
     def _is_brief(self, wait: float) -> bool:
         # One in line for its dependency may have its turn any time.
@@ -214,4 +238,7 @@ class FlowRun:
         first = self.timers.first()
         if not self.has_begun:
             first = min(first, self.log.record.start_at)
+        if self.lookups:
+            # Its next owner looks up the same.
+            return self.log.now()
         return None if first == math.inf else first

@@ -69,7 +69,9 @@ class FlowTimers:
 
     def _with_new_timers(self) -> list[Due]:
         timers, last = self._log.history.timers, self._log.history.last_timer
-        for timer in range(self._last_timer + 1, last + 1):
+        # After a recovery there may be many more numbers than open timers.
+        new = range(self._last_timer + 1, last + 1)
+        for timer in new if len(new) <= len(timers) + _FEW else sorted(timers):
             if timer in timers:
                 heapq.heappush(self._heap, (timers[timer], "timer", timer))
         self._last_timer = last

@@ -6,13 +6,15 @@ from collections.abc import Generator, Mapping
 import msgspec
 from msgspec import UNSET
 
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, is_activation
+from redrive.flows.child_events import ChildFailed, ChildStarted
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, is_activation
 from redrive.flows.history import FlowHistory, Item, fold_in_chunks
 from redrive.flows.messages import AnyMessage, ManualResolution, Redrive, Signal
 from redrive.flows.registry import GRAPH
 from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
 from redrive.telemetry.logs import log_flow
+from redrive.worker.flow.flow_children import cancel_orphan, redrive_child
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import Outcome, redriven
 from redrive.worker.flow.signals import keep
@@ -74,10 +76,14 @@ def reopen(
             if isinstance(said, Outcome) and said.item not in items and said.item in known and known[said.item].is_open:
                 items.append(said.item)
             failures = _Failures(run, lines, rewind, failed.seq)
+            if failed.event.child is not None and items == [None]:
+                failures.redrive_child(failed.event.child, said)
+                items = []
             for item in items:
                 # An item scheduled only because another one failed is rewound together with that failure.
                 if item not in failures.rewind.items:
                     failures.redrive(item, said, midway=item != items[0])  # the first reopens the flow
+            failures.cancel_orphans()
             return True
     return False
 
@@ -116,6 +122,7 @@ def redrive_items(run: FlowRun, lines: list[Line], messages: list[Message]) -> G
             if number not in failures.rewind.items:
                 failures.redrive(number, said, midway=True)
         unneeded = []
+    failures.cancel_orphans()
     for number in failures.rewind.items - rewound_before:
         # Rewound items wait for nothing any more.
         run.log.journal.drop_retry(run.id, number)
@@ -139,6 +146,10 @@ class _Failures:
         self._lines = lines
         self._at = run.log.now()
         self._end = end
+        self._rewound_children = frozenset(rewind.children)
+        self._children: dict[int, str] = {}
+        """The ids of children by number, and where they failed last."""
+        self._failed_children: dict[int, Line] = {}
         self._last: dict[int | None, Line] = {}
         """The last failure by item; under None, the last turn of the flow's code."""
         for line in lines:
@@ -147,6 +158,10 @@ class _Failures:
                 self._last[None] = line
                 if isinstance(event, AttemptFailed | ItemGaveUp):
                     self._last[event.item] = line
+                elif isinstance(event, ChildFailed) and event.error:
+                    self._failed_children[event.child] = line
+            if isinstance(event, ChildStarted):
+                self._children[event.child] = event.flow
 
     def redrive(self, item: int | None, said: Redrive | ManualResolution, midway: bool) -> None:
         """Replay the log anew from the item's failure on, or from the turn in which the flow's code failed."""
@@ -155,7 +170,25 @@ class _Failures:
             since, details = failure.seq, getattr(failure.event, "details", UNSET)
         else:
             since, details = 0 if item is None else self._end, UNSET
-        event = redriven(said, item, since, midway, details)
+        self._append(redriven(said, item, since, midway, details))
+
+    def redrive_child(self, child: int, said: Redrive | ManualResolution) -> None:
+        """Redrive the child that ended the flow with its failure, and await it again."""
+        failure = self._failed_children.get(child)
+        if failure is None:
+            # A child that was not started: the flow's code must do something else.
+            self.redrive(None, said, midway=False)
+            return
+        self._append(msgspec.structs.replace(redriven(said, None, failure.seq, midway=False), child=child))
+        redrive_child(self._run.log, self._children[child], said, self._at)
+
+    def cancel_orphans(self) -> None:
+        """Cancel the children that were started only because of what is rewound now."""
+        for number, flow_id in self.rewind.children.items():
+            if number not in self._rewound_children:
+                cancel_orphan(self._run.log, flow_id, self._at)
+
+    def _append(self, event: Redriven) -> None:
         self._run.log.append_applied(self._at, event)
         line = Line(self._run.log.seq, self._at, event)
         self._lines.append(line)

@@ -11,7 +11,7 @@ from redrive.errors import CrashLoopError, DeserializationError, UnknownDefiniti
 from redrive.flows.action import unknown_actions
 from redrive.flows.events import FlowFailed
 from redrive.flows.history import fold
-from redrive.flows.messages import ManualResolution
+from redrive.flows.messages import ManualResolution, Redrive
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
@@ -207,8 +207,8 @@ class FlowLoader:
             self._faults.engine_failed(run, error, messages)
 
     async def _close_dead_letter(self, flow_id: str, rows: list[EventRow], messages: list[Message]) -> None:
-        """Close the dead letter of a failed flow that an unread manual resolution is about to reopen."""
-        resolutions = [said for said in map(read, messages) if isinstance(said, ManualResolution)]
+        """Close the dead letter of a failed flow that an unread message is about to reopen."""
+        resolutions = [said for said in map(read, messages) if isinstance(said, ManualResolution | Redrive)]
         with contextlib.suppress(DeserializationError):
             # A log that cannot be read is parked later.
             last = lines_of(rows[-1:])[-1].event if resolutions and rows else None

@@ -135,6 +135,8 @@ class Replayer:
         for said in outcomes_in(lines, run.log.history):
             apply_resolution(run, said, run.log.now(), from_log=True)
         self._deliver(run, messages)
+        if run.log.history.children.any_open and not run.log.released:
+            self._inbox.look_up_children(run)
         run.wake()
 
     def _begin(self, run: FlowRun, lines: list[Line], messages: list[Message]) -> None:

@@ -26,6 +26,7 @@ def list_command(
     definition: DefinitionOption = "",
     queue: QueueOption = "",
     key: Annotated[str, typer.Option(metavar="KEY", help="Only the flow that was started with this key.")] = "",
+    parent: Annotated[str, typer.Option(metavar="FLOW", help="Only the children of this flow, by its id.")] = "",
     limit: LimitOption = 50,
     before: Annotated[str, typer.Option(metavar="FLOW", help="The next page: flows older than this one.")] = "",
     store: StoreOption = "",
@@ -49,6 +50,7 @@ def list_command(
                 definition=await full_definition_name(app, definition),
                 queue=queue or None,
                 key=key or None,
+                parent=parent or None,
                 before=before or None,
                 limit=limit + 1,
             )
