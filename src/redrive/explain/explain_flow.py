@@ -19,6 +19,7 @@ from redrive.formatting.times import utc_datetime
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, FlowRecord
+from redrive.stores.tags import read_tags
 
 
 def explain_flow(
@@ -65,6 +66,8 @@ def explain_flow(
         queue=record.queue,
         priority=record.priority,
         key=None if record.key is None else summarize(record.key, 100),
+        batch=record.batch,
+        tags=read_tags(record.tags),
         explained_at=utc_datetime(now),
         created_at=utc_datetime(record.created_at),
         start_at=utc_datetime(record.start_at),
