@@ -14,12 +14,12 @@ from redrive.flows.events import Line
 from redrive.flows.history import fold
 from redrive.flows.schedules.schedule import tick_of_key
 from redrive.flows.stored_inputs import start_arguments
+from redrive.flows.tags import read_tags
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, FlowRecord
-from redrive.stores.tags import read_tags
 
 
 def explain_flow(

@@ -17,7 +17,7 @@ GivenTagOption = Annotated[
 
 
 def read_tags(given: Sequence[str] | None) -> dict[str, str]:
-    from redrive.stores.tags import check_tags
+    from redrive.flows.tags import check_tags
 
     tags: dict[str, str] = {}
     for one in given or ():

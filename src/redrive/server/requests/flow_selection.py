@@ -10,11 +10,11 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.batches import LONGEST_NAME
 from redrive.client.definition_names import full_name
+from redrive.flows.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 from redrive.flows.waits import WaitsFor
 from redrive.server.access.api_keys import Caller
 from redrive.server.contract.models import NO_CONTROL_CHARACTERS, Name, RequestModel
 from redrive.stores.records import FlowQuery, FlowStatus
-from redrive.stores.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 
 LONGEST_KEY = 500
 TAG = rf"^{TAG_NAME}=[^\x00]{{1,{LONGEST_TAG}}}$(?!\n)"

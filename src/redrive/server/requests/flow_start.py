@@ -25,13 +25,13 @@ from redrive.flows.action import action_named
 from redrive.flows.graphs.graph import graph_named
 from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW
 from redrive.flows.scripts.script import Script, script_named
+from redrive.flows.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 from redrive.flows.values.named_arguments import call_by_names
 from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.server.contract.models import Name, RequestModel
 from redrive.server.contract.problems import ProblemError, SingleProblem, json_pointer, unprocessable, unprocessable_all
 from redrive.server.requests.parsing import split_message
 from redrive.stores.records import FlowRecord
-from redrive.stores.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 from redrive.telemetry.traceparent import read_traceparent
 
 LONGEST_DELAY = 1e9

@@ -13,6 +13,7 @@ from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.flows.tags import read_tags
 from redrive.server.access.api_keys import Caller
 from redrive.server.access.audit import audited
 from redrive.server.access.authentication import caller_of, operator_name
@@ -36,7 +37,6 @@ from redrive.server.requests.flow_start import StartRequest, start_flow
 from redrive.server.requests.parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
 from redrive.server.resources.flow_steps import StepResponse, steps_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus, RetryQuery
-from redrive.stores.tags import read_tags
 
 TAG = "flows"
 MOST_COUNTED = 10_000
