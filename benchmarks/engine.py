@@ -22,13 +22,14 @@ from benchmarks.engine_peers.cases import (
     JOB_CASES,
     LOOP_RATIO,
     START,
+    START_MANY,
     START_P50,
     START_P99,
     STEPS_1,
     STEPS_200,
     WAITING,
 )
-from benchmarks.engine_peers.systems import NO_FLOWS, NOT_QUICK, QUEUE, SYSTEMS, System, limit_of
+from benchmarks.engine_peers.systems import NO_FLOWS, NOT_MEASURED, NOT_QUICK, QUEUE, SYSTEMS, System, limit_of
 from benchmarks.figures import Case, Figure, Outcome, progress, show, step
 
 QUICK_SECONDS = 44.0
@@ -158,8 +159,11 @@ def _not_asked(system: System, quick: bool) -> LeftOut:
     """Why a peer has no figure in a case."""
     if system.measures == QUEUE:
         flows = (STEPS_200, STEPS_1, LOOP_RATIO, WAITING)
-        return {(system.name, case.name): NO_FLOWS for case in flows}
-    return {(system.name, case): NOT_QUICK for case in system.not_quick if quick}
+        return {(system.name, case.name): NO_FLOWS for case in flows} | {(system.name, START_MANY.name): NOT_MEASURED}
+    left_out = {(system.name, case): NOT_QUICK for case in system.not_quick if quick}
+    if START_MANY.name not in system.measures:
+        left_out[system.name, START_MANY.name] = NOT_MEASURED
+    return left_out
 
 
 if __name__ == "__main__":

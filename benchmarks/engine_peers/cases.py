@@ -22,6 +22,12 @@ JOBS = Case(
     what="a backlog of background jobs, from the start of the worker to the last one done, one process",
     compared=False,
 )
+START_MANY = Case(
+    name="start_many",
+    unit="/s",
+    what="flows with keys that are added to the store by one call",
+    compared=False,
+)
 RETRIED_JOBS = Case(
     name="retried_jobs",
     unit="/s",
@@ -50,7 +56,7 @@ WAITING = Case(
 )
 
 FLOW_CASES = (STEPS_200, STEPS_1, COMMITS, LOOP_RATIO, WAITING)
-JOB_CASES = (JOBS, RETRIED_JOBS, START_P50, START_P99)
+JOB_CASES = (START_MANY, JOBS, RETRIED_JOBS, START_P50, START_P99)
 
 START = "start"
 """Measured in one go: both percentiles come from the same starts."""

@@ -11,6 +11,7 @@ from benchmarks.engine_peers.cases import (
     LOOP_RATIO,
     RETRIED_JOBS,
     SHORT_LOOP,
+    START_MANY,
     START_P50,
     START_P99,
     STEPS,
@@ -110,6 +111,8 @@ def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, fl
             return {what: run(_drained_a_second(url, retried_job, system.retried_backlog(effort)))}
         case LOOP_RATIO.name:
             return {what: run(_loop_ratio(url, effort))}
+        case START_MANY.name:
+            return {what: run(_started_a_second(url, system.backlog(effort)))}
         case WAITING.name:
             return {what: run(_waiting_mb(url, effort))}
     p50, p99 = run(_start_percentiles(url, effort))
@@ -140,6 +143,15 @@ async def _drained_a_second(url: str, work: redrive.Action[[int], None], jobs: i
     state.backlog.begin()
     async with redrive.open(url):
         return await asyncio.to_thread(state.backlog.drained_a_second)
+
+
+async def _started_a_second(url: str, flows: int) -> float:
+    async with redrive.open(url, worker=False) as app:
+        # Connections and plans are there before.
+        await app.start_many([job(0)])
+        began = perf_counter()
+        await app.start_many((job(number) for number in range(flows)), keys=map(str, range(flows)))
+        return flows / (perf_counter() - began)
 
 
 async def _start_percentiles(url: str, effort: Effort) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from benchmarks.engine_peers.cases import (
     QUICK,
     RETRIED_JOBS,
     START,
+    START_MANY,
     STEPS_1,
     STEPS_200,
     WAITING,
@@ -24,6 +25,7 @@ LIMIT = (START, COMMITS.name)
 QUEUE = (START, JOBS.name, RETRIED_JOBS.name)
 
 NO_FLOWS = "a queue of jobs, without flows"
+NOT_MEASURED = "is not measured here"
 NOT_QUICK = "takes too long for --quick"
 
 
@@ -61,7 +63,7 @@ def _redrive(store: str) -> System:
         name=f"redrive-{store}",
         module="redrive",
         store=store,
-        measures=ENGINE,
+        measures=(*ENGINE, START_MANY.name),
         jobs_a_second=10_000,
         retried_jobs_a_second=4_000,
         # It does so much in half a second that opening the store would count.

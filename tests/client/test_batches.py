@@ -88,6 +88,8 @@ async def test_a_batch_is_counted_awaited_and_followed_by_its_report(address: st
         assert await app.handle(status.on_done).result(PATIENCE) == "night: 3 of 4"
         assert ran == [("night", counts)]
         assert {flow.batch for flow in await app.flows(FlowQuery(tags={"tenant": "acme"}))} == {"night", None}
+        explained = str(await app.explain((await app.flows(FlowQuery(batch="night")))[0].id))
+        assert "  batch    night\n  tags     tenant=acme\n" in explained
         assert len(await app.flows(FlowQuery(batch="night"))) == 4
         assert await app.batches() == [status]
         assert await (await app.find_batch("night")).status() == status

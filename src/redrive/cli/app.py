@@ -12,6 +12,7 @@ import redrive
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.commands import (
     audit,
+    batch,
     dashboard,
     demo,
     explain,
@@ -116,6 +117,17 @@ def build() -> typer.Typer:
         trigger=schedules.trigger_command,
         backfill=schedules.backfill_command,
         delete=schedules.delete_command,
+    )
+    _add_group(
+        app,
+        "batch",
+        "Batches, flows that are counted and awaited together.\n\n\b\nredrive batch list",
+        list=batch.list_command,
+        start=batch.start_command,
+        watch=batch.watch_command,
+        show=batch.show_command,
+        cancel=batch.cancel_command,
+        redrive=batch.redrive_command,
     )
     app.command("workers")(workers.workers_command)
     _add_group(

@@ -14,6 +14,7 @@ from redrive.flows.events import Line
 from redrive.flows.history import fold
 from redrive.flows.schedules.schedule import tick_of_key
 from redrive.flows.stored_inputs import start_arguments
+from redrive.flows.tags import read_tags
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
 from redrive.stores.leases import WorkerRecord
@@ -65,6 +66,8 @@ def explain_flow(
         queue=record.queue,
         priority=record.priority,
         key=None if record.key is None else summarize(record.key, 100),
+        batch=record.batch,
+        tags=read_tags(record.tags),
         explained_at=utc_datetime(now),
         created_at=utc_datetime(record.created_at),
         start_at=utc_datetime(record.start_at),

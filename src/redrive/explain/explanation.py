@@ -45,6 +45,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The tick of a schedule that began it; None when it was started in another way."""
     parent: str | None = None
     """The id of the flow that started it as a child."""
+    batch: str | None = None
+    """The batch that the flow is a part of."""
+    tags: dict[str, str] = {}
     elided: int = 0
     """How many entries in the middle of the timeline are left out."""
     elided_events: int = 0
@@ -109,6 +112,10 @@ def _facts(explanation: Explanation) -> Iterator[str]:
         yield f"  begun    by schedule {tick.schedule}, {'by hand at' if tick.by_hand else 'for its tick'} {tick.tick}"
     if explanation.parent is not None:
         yield f"  parent   {explanation.parent}"
+    if explanation.batch is not None:
+        yield f"  batch    {explanation.batch}"
+    if explanation.tags:
+        yield f"  tags     {', '.join(f'{name}={text}' for name, text in explanation.tags.items())}"
     yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
     if explanation.began_at is not None:
         later = format_duration((explanation.began_at - explanation.created_at).total_seconds())

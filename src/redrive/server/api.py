@@ -14,6 +14,7 @@ from redrive.server.dashboard_files import DashboardFiles
 from redrive.server.middleware import Middleware
 from redrive.server.resources import (
     audit,
+    batches,
     completions,
     dead_letters,
     definitions,
@@ -61,6 +62,7 @@ class Api:
                 steps.router,
                 flows.router,
                 flow_bulk.router,
+                batches.router,
                 flow_events.router,
                 flow_signals.router,
                 flow_steps.router,

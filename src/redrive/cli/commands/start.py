@@ -8,6 +8,7 @@ from redrive.cli.definitions.files import EnvOption
 from redrive.cli.definitions.named import find
 from redrive.cli.options.inputs import InputOption, read_input
 from redrive.cli.options.shared import FunctionOption, KeyOption, StoreOption, read_seconds
+from redrive.cli.options.tags import GivenTagOption, read_tags
 from redrive.cli.output import JsonOption, print_json
 from redrive.cli.store_access import refusals_as_bad_input, with_app
 
@@ -30,6 +31,7 @@ def start_command(
     key: KeyOption = None,
     queue: Annotated[str, typer.Option(help="The queue; workers can be limited to queues.")] = "default",
     priority: Annotated[int, typer.Option(help="Flows with a higher priority are claimed first.")] = 0,
+    tag: GivenTagOption = None,
     delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin after this time: 30s, 2h, 1d.")] = "",
     env: EnvOption = "",
     store: StoreOption = "",
@@ -46,9 +48,11 @@ def start_command(
     with refusals_as_bad_input():
         arguments = read_input(definition, text)
     seconds = read_seconds("--delay", delay) if delay else None
+    tags = read_tags(tag) or None
 
     async def start(app: "App") -> str:
-        handle = await definition.start(app, arguments, key=key, queue=queue, priority=priority, delay=seconds)
+        settings = {"key": key, "queue": queue, "priority": priority, "delay": seconds, "tags": tags}
+        handle = await definition.start(app, arguments, **settings)
         return handle.id
 
     flow_id = with_app(store, start, creates=True)

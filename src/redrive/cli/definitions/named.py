@@ -67,6 +67,14 @@ class Definition(NamedTuple):
         with _refusals_as_bad_input():
             return await app.schedule(name, self._call(arguments), **settings)
 
+    def call(self, arguments: Call) -> Any:
+        """Return the call of the definition; BadInput if arguments are refused."""
+        with _refusals_as_bad_input():
+            call = self._call(arguments)
+        # Read here, so that one which is not started, because others are refused, does not count as forgotten.
+        _ = getattr(call, "action", None)
+        return call
+
     def _call(self, arguments: Call) -> Any:
         from redrive.flows.graphs.graph import Graph
         from redrive.flows.scripts.script import Script

@@ -112,6 +112,12 @@ class ProblemError(Exception):
     def body(self) -> bytes:
         return msgspec.json.encode(self.problem)
 
+    def under(self, pointer: str) -> "ProblemError":
+        """The same problem, of a part of the body."""
+        singles = [msgspec.structs.replace(one, pointer=pointer + one.pointer) for one in self.problem.problems]
+        self.problem = msgspec.structs.replace(self.problem, pointer=pointer + self.problem.pointer, problems=singles)
+        return self
+
 
 def problem_response(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """A Litestar exception handler: send any error as a problem."""

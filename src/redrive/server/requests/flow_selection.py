@@ -8,13 +8,16 @@ import msgspec
 from msgspec import Meta
 
 from redrive.client.app import App
+from redrive.client.batches import LONGEST_NAME
 from redrive.client.definition_names import full_name
+from redrive.flows.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 from redrive.flows.waits import WaitsFor
 from redrive.server.access.api_keys import Caller
 from redrive.server.contract.models import NO_CONTROL_CHARACTERS, Name, RequestModel
 from redrive.stores.records import FlowQuery, FlowStatus
 
 LONGEST_KEY = 500
+TAG = rf"^{TAG_NAME}=[^\x00]{{1,{LONGEST_TAG}}}$(?!\n)"
 Moment = Annotated[datetime, Meta(tz=True)]
 
 
@@ -29,6 +32,11 @@ class FlowSelection(RequestModel, frozen=True):
     key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
     parent: Name | None = None
     """Only the children of this flow, by its id."""
+    batch: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_CONTROL_CHARACTERS)] | None = None
+    tag: Annotated[list[Annotated[str, Meta(pattern=TAG)]], Meta(max_length=MOST_TAGS)] = msgspec.field(
+        default_factory=list
+    )
+    """tenant=acme. Repeatable: the flows have all of them."""
     retrying: bool = False
     """Only flows with a step that waits for another attempt, or is in it."""
     waits_for: WaitsFor | None = None
@@ -68,6 +76,8 @@ async def flow_query(
         queue=wanted.queue,
         key=wanted.key,
         parent=wanted.parent,
+        batch=wanted.batch,
+        tags=dict(_tag(one) for one in wanted.tag),
         retrying=wanted.retrying,
         waits_for=wanted.waits_for,
         dependency=wanted.dependency,
@@ -79,3 +89,8 @@ async def flow_query(
         before=before,
         limit=limit,
     )
+
+
+def _tag(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value

@@ -25,6 +25,7 @@ from redrive.flows.graphs.graph import graph_named
 from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW
 from redrive.flows.scripts.script import Script, script_named
 from redrive.flows.start_settings import LARGEST_PRIORITY
+from redrive.flows.tags import LONGEST_TAG, MOST_TAGS, TAG_NAME
 from redrive.flows.values.named_arguments import call_by_names
 from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.server.contract.models import Name, RequestModel
@@ -34,6 +35,9 @@ from redrive.stores.records import FlowRecord
 from redrive.telemetry.traceparent import read_traceparent
 
 LONGEST_DELAY = 1e9
+TagName = Annotated[str, Meta(pattern=rf"^{TAG_NAME}$(?!\n)")]
+TagText = Annotated[str, Meta(min_length=1, max_length=LONGEST_TAG, pattern=r"^[^\x00]*$")]
+Tags = Annotated[dict[TagName, TagText], Meta(max_length=MOST_TAGS)]
 KINDS = ("goals", "graph", "workflow", "action", "script")
 
 
@@ -57,6 +61,8 @@ class StartRequest(RequestModel, frozen=True):
     """Flows with a higher priority are claimed first."""
     delay: Annotated[float, Meta(ge=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
     """Begin later: seconds, or text such as "2h"."""
+    tags: Tags | None = None
+    """Names and texts to find the flow by."""
 
 
 class StartedFlow(msgspec.Struct, frozen=True):
@@ -86,7 +92,7 @@ async def start_flow(
     if not may_use(body.queue, definition):
         detail = f"your API key does not allow {definition} in queue {body.queue}; use a key that does"
         raise ProblemError(403, detail)
-    settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
+    settings = settings_of(body) | {"key": key}
     if traceparent is not None and read_traceparent(traceparent) is not None:
         settings["traceparent"] = traceparent
     try:
@@ -134,29 +140,47 @@ def _definition(body: StartRequest) -> str:
     return GRAPH + BY_GOALS
 
 
+def settings_of(body: StartRequest) -> dict[str, Any]:
+    return {
+        "key": body.key,
+        "queue": body.queue,
+        "priority": body.priority,
+        "delay": _delay(body),
+        "tags": body.tags or None,
+    }
+
+
 async def _start(app: App, body: StartRequest, settings: dict[str, Any]) -> Handle[Any]:
+    call = await call_of(body)
+    if call is not None:
+        return await app.start(call, **settings)
+    return await app.start_goals(body.goals if isinstance(body.goals, list) else [], body.inputs, **settings)
+
+
+async def call_of(body: StartRequest) -> Any:
+    """Return the call that the body describes; None for goals alone."""
     # A large input is decoded and encoded several times. In between, others have their turn.
     await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
     if isinstance(body.workflow, str):
         workflow: type[Workflow] = _registered(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow.signature, body.inputs, "inputs")
         await asyncio.sleep(0)  # noqa: TID251 - as above
-        return await app.start(workflow.call(*args, **kwargs), **settings)
+        return workflow.call(*args, **kwargs)
     if isinstance(body.action, str):
         action = _registered(action_named, body.action, "/action")
         args, kwargs = call_by_names(action.signature, body.inputs, "inputs")
         await asyncio.sleep(0)  # noqa: TID251 - as above
         call = action(*args, **kwargs)
         await asyncio.sleep(0)  # noqa: TID251 - as above
-        return await app.start(call, **settings)
+        return call
     if isinstance(body.script, str):
         script: Script = _registered(script_named, body.script, "/script")
-        return await app.start(script.call(body.inputs, function=_function(script, body)), **settings)
+        return script.call(body.inputs, function=_function(script, body))
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
         graph = _registered(graph_named, body.graph, "/graph")
-        return await app.start(graph.call(body.inputs, goals=goals), **settings)
-    return await app.start_goals(goals or [], body.inputs, **settings)
+        return graph.call(body.inputs, goals=goals)
+    return None
 
 
 def _function(script: Script, body: StartRequest) -> str:

@@ -1,16 +1,13 @@
-"""Cancel, pause, resume or retry many flows, selected by the filters of their list."""
+"""Cancel, pause, resume, retry or redrive many flows, selected by the filters of their list."""
 
-import asyncio
 import functools
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, post
 
 from redrive.client.app import App
-from redrive.client.handle import Handle
-from redrive.errors import FlowFinishedError, FlowNotFoundError, InvalidStateError
+from redrive.client.bulk_actions import MAY, PAGE, Action
 from redrive.server.access.api_keys import Caller
 from redrive.server.access.audit import audited
 from redrive.server.access.authentication import caller_of, operator_name
@@ -21,30 +18,20 @@ from redrive.server.contract.problems import ProblemError
 from redrive.server.requests.cursors import decode_cursor, encode_cursor
 from redrive.server.requests.flow_selection import FlowSelection, flow_query
 from redrive.server.requests.parsing import read_body
-from redrive.stores.records import FlowQuery, FlowRecord, FlowStatus
+from redrive.stores.records import FlowQuery, FlowRecord
 
-Action = Literal["cancel", "pause", "resume", "retry"]
 MOST_DONE = 1000
 """Flows that one request acts on; send another one for the rest."""
 MOST_COUNTED = 10_000
-PAGE = 1000
 RECORDED_AT_ONCE = 100
 """Flows whose entries in the audit log are written together, before they are acted on."""
-SENT_AT_ONCE = 10
-MAY: dict[Action, tuple[FlowStatus, ...]] = {
-    "cancel": ("ready", "waiting", "running", "paused", "parked"),
-    "pause": ("ready", "waiting", "running"),
-    "resume": ("paused", "parked"),
-    "retry": ("ready", "waiting", "running"),
-}
-"""Action -> the statuses of flows that it is for; others are passed over."""
 
 
 class BulkRequest(OperatorRequest, frozen=True, kw_only=True):
     """Act on all flows that match, newest first."""
 
     action: Action
-    """retry: begin the next attempts now, instead of when their waits end."""
+    """retry: begin the next attempts now, instead of when their waits end. redrive: put what failed back to work."""
     filter: FlowSelection
     """At least one field."""
     dry_run: bool = False
@@ -67,7 +54,7 @@ class BulkResponse(ResponseModel, frozen=True):
     "/bulk",
     status_code=200,
     opt=operation(
-        summary="Cancel, pause, resume or retry many flows",
+        summary="Cancel, pause, resume, retry or redrive many flows",
         tag="flows",
         role="operate",
         within_limits=True,
@@ -97,7 +84,7 @@ async def bulk(request: Request[Any, Any, Any]) -> Response[bytes]:
         for first in range(0, len(selected), RECORDED_AT_ONCE):
             part = selected[first : first + RECORDED_AT_ONCE]
             async with record(part):
-                done += await _send_all(app, wanted.action, part, by, wanted.why)
+                done += await app._bulk.send(wanted.action, part, by, wanted.why)
     following = None if last is None else encode_cursor(last)
     return json_response(BulkResponse(count=len(selected), done=done, more=last is not None, next=following))
 
@@ -116,30 +103,6 @@ async def _select(app: App, query: FlowQuery, caller: Caller, most: int) -> tupl
 
 def _may_use(caller: Caller, record: FlowRecord) -> bool:
     return caller.may_use(record.queue, record.definition)
-
-
-async def _send_all(app: App, action: Action, flow_ids: list[str], by: str, why: str) -> int:
-    """Ask the flows, a few at a time; return how many accepted."""
-    done = 0
-    for first in range(0, len(flow_ids), SENT_AT_ONCE):
-        part = flow_ids[first : first + SENT_AT_ONCE]
-        done += sum(await asyncio.gather(*(_send(app.handle(one), action, by, why) for one in part)))
-    return done
-
-
-async def _send(handle: Handle[Any], action: Action, by: str, why: str) -> bool:
-    verbs: dict[Action, Callable[..., Awaitable[None]]] = {
-        "cancel": handle.cancel,
-        "pause": handle.pause,
-        "resume": handle.resume,
-        "retry": handle.retry_now,
-    }
-    try:
-        await verbs[action](by=by, why=why)
-    except (FlowFinishedError, FlowNotFoundError, InvalidStateError):
-        # Since it was selected it has ended, or its attempt has begun.
-        return False
-    return True
 
 
 router = Router("/v1/flows", route_handlers=[bulk])

@@ -13,6 +13,7 @@ from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.flows.tags import read_tags
 from redrive.server.access.api_keys import Caller
 from redrive.server.access.audit import audited
 from redrive.server.access.authentication import caller_of, operator_name
@@ -62,6 +63,9 @@ class FlowResponse(ResponseModel, frozen=True):
     wake_at: datetime | None
     """When a waiting flow continues."""
     finished_at: datetime | None
+    batch: str | None
+    """The name of the batch that it is a part of."""
+    tags: dict[str, str]
 
 
 class FlowError(ResponseModel, frozen=True):
@@ -152,7 +156,11 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
         may_use, traceparent = caller_of(request.scope).may_use, request.headers.get("traceparent")
         started = await start_flow(app_of(request), body, body.key or key, may_use, traceparent)
     headers = {"Location": f"/v1/flows/{started.record.id}"}
-    return json_response(response_of(FlowResponse, started.record), 201 if started.is_new else 200, headers)
+    return json_response(
+        response_of(FlowResponse, started.record, tags=read_tags(started.record.tags)),
+        201 if started.is_new else 200,
+        headers,
+    )
 
 
 @get(
@@ -183,7 +191,10 @@ async def _with_waits(app: App, shown: list[FlowRecord]) -> list[ListedFlow]:
     query = RetryQuery(flow_ids=open_ids, limit=MOST_ROWS)
     rows = next_rows(await app.retries(query)) if open_ids else {}
     now = app.now()
-    return [response_of(ListedFlow, one, waits=wait_of(one, rows.get(one.id), now)) for one in shown]
+    return [
+        response_of(ListedFlow, one, tags=read_tags(one.tags), waits=wait_of(one, rows.get(one.id), now))
+        for one in shown
+    ]
 
 
 @get(
@@ -250,7 +261,7 @@ async def show(request: Request[Any, Any, Any]) -> Response[Any]:
         result = result if result is None else hidden_json(result)
         error = error if error is None else msgspec.structs.replace(error, message=hidden_text(error.message))
     steps = await steps_of(app, flow_id, payloads=payloads)
-    details = response_of(FlowDetails, record, steps=steps, result=result, error=error)
+    details = response_of(FlowDetails, record, tags=read_tags(record.tags), steps=steps, result=result, error=error)
     return await large_json_response(details, sum(len(step.items) for step in steps))
 
 

@@ -7,6 +7,7 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.options.shared import LARGEST_PAGE, DefinitionOption, LimitOption, QueueOption, StoreOption
+from redrive.cli.options.tags import BatchOption, TagOption, read_tags
 from redrive.cli.output import JsonOption, format_ago, format_utc, print_json, print_table
 from redrive.cli.store_access import full_definition_name, with_app
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -27,6 +28,8 @@ def list_command(
     queue: QueueOption = "",
     key: Annotated[str, typer.Option(metavar="KEY", help="Only the flow that was started with this key.")] = "",
     parent: Annotated[str, typer.Option(metavar="FLOW", help="Only the children of this flow, by its id.")] = "",
+    tag: TagOption = None,
+    batch: BatchOption = "",
     limit: LimitOption = 50,
     before: Annotated[str, typer.Option(metavar="FLOW", help="The next page: flows older than this one.")] = "",
     store: StoreOption = "",
@@ -38,7 +41,7 @@ def list_command(
     redrive flows
     redrive flows --status waiting --status ready --definition Billing --limit 20
     """
-    statuses = _check_statuses(status or [])
+    statuses, tags = _check_statuses(status or []), read_tags(tag)
 
     async def find(app: "App") -> "tuple[list[FlowRecord], list[WorkerRecord]]":
         from redrive.explain.store_reader import live_workers
@@ -51,6 +54,8 @@ def list_command(
                 queue=queue or None,
                 key=key or None,
                 parent=parent or None,
+                batch=batch or None,
+                tags=tags,
                 before=before or None,
                 limit=limit + 1,
             )
