@@ -14,7 +14,8 @@ from redrive import CircuitSettings, Graph, Policy, RetryPolicy, Workflow, actio
 seen_before: set[str] = set()
 """Tables for which the workflow Migration has run: its code is another one the second time, as after a deploy."""
 
-redrive.define_dependency("payments", circuit=CircuitSettings(failures=4, cooldown=20.0))
+# No probe comes while the tests run: each would spend an attempt of an order, and change why it waits.
+redrive.define_dependency("payments", circuit=CircuitSettings(failures=4, cooldown=1800.0))
 redrive.define_dependency("warehouse")
 redrive.define_dependency("archive")
 
