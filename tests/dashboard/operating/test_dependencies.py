@@ -54,7 +54,7 @@ def test_a_circuit_is_held_open_and_closed_by_hand(night: Night, page: Page) -> 
     expect(archive.locator(".notice")).to_contain_text(SCRIPT[:60])
     # The worker follows, and says so.
     expect(archive.get_by_role("row").nth(1)).to_contain_text("open")
-    [entry] = night.client.get("/v1/audit", params={"action": "dependency.open"}).json()["entries"]
+    entry, *_ = night.client.get("/v1/audit", params={"action": "dependency.open"}).json()["entries"]
     assert (entry["target"], SCRIPT[:60] in entry["detail"]) == ("archive", True)
     archive.get_by_role("button", name="Close now").click()
     assert "closes on every worker" in confirm(page, "Close it", "the shelf is back")
