@@ -6,14 +6,18 @@ and a deploy changed a workflow that is still on its way.
 
 import asyncio
 
+from tests.dashboard.hostile_text import IMAGE, SCRIPT
+
 import redrive
 from redrive import CircuitSettings, Graph, Policy, RetryPolicy, Workflow, action, exponential, workflow
 
 seen_before: set[str] = set()
 """Tables for which the workflow Migration has run: its code is another one the second time, as after a deploy."""
 
-redrive.define_dependency("payments", circuit=CircuitSettings(failures=4, cooldown=20.0))
+# No probe comes while the tests run: each would spend an attempt of an order, and change why it waits.
+redrive.define_dependency("payments", circuit=CircuitSettings(failures=4, cooldown=1800.0))
 redrive.define_dependency("warehouse")
+redrive.define_dependency("archive")
 
 
 @action(
@@ -31,7 +35,7 @@ async def charge_card(order: str, cents: int) -> str:
     retry=Policy(attempts=6, backoff=exponential(1.0), max_wait=300.0, deadline=86400.0, max_retry_after=3600.0),
 )
 async def reserve_stock(order: str) -> str:
-    raise redrive.RetryAfter("4m", "stock-taking until the shift ends")
+    raise redrive.RetryAfter("40m", "stock-taking until the shift ends")
 
 
 @action(name="price", retry=RetryPolicy(attempts=3))
@@ -70,9 +74,24 @@ async def make_thumbnail(number: int) -> str:
     return f"thumbnail {number}"
 
 
-@action(name="import_row")
+@action(name="import_row", dependency="archive")
 async def import_row(number: int) -> str:
     return f"row {number}"
+
+
+@action(name="spoil")
+async def spoil(name: str) -> str:
+    raise redrive.Permanent(name)
+
+
+@action(name="echo")
+async def echo(value: str) -> str:
+    return value
+
+
+@action(name=SCRIPT, dependency=IMAGE, retry=RetryPolicy(attempts=4, backoff_seconds=3600))
+async def attack(name: str) -> str:
+    raise ConnectionError(name)
 
 
 @workflow(name="Order")
@@ -119,7 +138,7 @@ async def check_parcel(order: str) -> float:
 
 @action(
     name="book_carrier",
-    retry=Policy(attempts=5, backoff=exponential(30.0), max_wait=900.0, deadline=86400.0, max_retry_after=3600.0),
+    retry=Policy(attempts=5, backoff=exponential(600.0), max_wait=3600.0, deadline=86400.0, max_retry_after=3600.0),
 )
 async def book_carrier(weight: float) -> str:
     raise ConnectionError("carrier.example.net: no route to host")

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import httpx
+from tests.dashboard.hostile_text import SCRIPT
 
 ORDERS = 12
+MAILS, CUSTOMERS, PICTURES = 4, 3, 2
+"""Dead letters, by what failed."""
 THUMBNAILS = 30
 IMPORTS = 5
 PATIENCE = 60.0
@@ -39,6 +42,8 @@ def start(client: httpx.Client, kind: str, name: str, inputs: dict[str, Any], **
 
 def begin_incident(client: httpx.Client) -> Incident:
     """Start everything, and return when it has gone wrong."""
+    # First, because a worker may claim for a moment as it did before it heard of it.
+    control(client, "/v1/queues/imports/pause", "the database is being moved")
     for table in ("customers", "invoices"):
         start(client, "workflow", "Migration", {"table": table}, key=f"migration-{table}")
     for number in range(THUMBNAILS):
@@ -49,7 +54,7 @@ def begin_incident(client: httpx.Client) -> Incident:
     ]
     restocks = [start(client, "workflow", "Restock", {"order": f"o-{1800 + number}"}) for number in range(3)]
     parcel = start(client, "graph", "parcel", {"order": "o-1650", "lines": ["book", "pen", "lamp"]}, key="parcel-1650")
-    for to in ("anna", "bert", "cleo", "dora"):
+    for to in ("anna", "bert", SCRIPT, "dora"):
         undeliverable = start(client, "action", "send_mail", {"to": to})
     for name in ("cat.png", "dog.png"):
         start(client, "action", "resize_image", {"name": name})
@@ -59,18 +64,35 @@ def begin_incident(client: httpx.Client) -> Incident:
     reminder = start(client, "workflow", "Reminder", {"hours": 6})
     paused = start(client, "workflow", "Reminder", {"hours": 2})
     control(client, f"/v1/flows/{paused}/pause", "the customer asked us to wait")
-    control(client, "/v1/queues/imports/pause", "the database is being moved")
     for number in range(IMPORTS):
         start(client, "action", "import_row", {"number": number}, queue="imports")
     until(lambda: count(client, status="waiting", definition="workflow:Migration") == 2)
     # A message wakes them: their log is read, and no longer fits the code.
     for flow in client.get("/v1/flows", params={"definition": "workflow:Migration"}).json()["flows"]:
         control(client, f"/v1/flows/{flow['id']}/pause", "before the deploy")
-    until(lambda: count(client, status="failed") == 9)
+    until(lambda: count(client, status="failed") == MAILS + CUSTOMERS + PICTURES)
     until(lambda: count(client, status="completed") == THUMBNAILS)
     until(lambda: count(client, status="parked") == 2)
     until(lambda: "circuit" in client.get(f"/v1/flows/{orders[-1]}/explain").text)
     return Incident(orders[0], restocks[0], parcel, report, reminder, paused, undeliverable)
+
+
+def spoil(client: httpx.Client, *names: str) -> list[str]:
+    """Start flows that fail for good, and return when they have."""
+    flows = [start(client, "action", "spoil", {"name": name}) for name in names]
+    until(lambda: all(status(client, flow) == "failed" for flow in flows))
+    return flows
+
+
+def status(client: httpx.Client, flow: str) -> str:
+    found: str = client.get(f"/v1/flows/{flow}").json()["status"]
+    return found
+
+
+def tidy_up(client: httpx.Client) -> None:
+    """Discard the dead letters of `spoil`: others count those of the night."""
+    answer = client.post("/v1/dead-letters/discard", json={"filter": {"step": "spoil"}, "why": "tidying up"})
+    assert answer.status_code == 200, answer.text
 
 
 def control(client: httpx.Client, path: str, why: str) -> None:

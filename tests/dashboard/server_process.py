@@ -1,5 +1,6 @@
 """`redrive serve` in a process of its own, which can be killed and started again at the same address."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Self
 
 import httpx
 from tests.ports import free_ports
+from tests.wheel_install import ROOT
 
 from redrive.server.access.api_keys import Role
 
@@ -19,7 +21,10 @@ PATIENCE = 60.0
 class ServerProcess:
     """`redrive serve` on a store, with the definitions in `module` if one is given."""
 
-    def __init__(self, store: str, folder: Path, module: Path | None = None, *options: str) -> None:
+    def __init__(
+        self, store: str, folder: Path, module: Path | None = None, *options: str, command: str = "serve"
+    ) -> None:
+        self._command = command
         self._store = store
         self._module = module
         self._options = options
@@ -32,11 +37,15 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start the server, and return when it is ready."""
-        command = [sys.executable, "-m", "redrive", "serve", *([str(self._module)] if self._module else [])]
+        command = [sys.executable, "-m", "redrive", self._command, *([str(self._module)] if self._module else [])]
         command += ["--store", self._store, "--port", str(self.port), *self._options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the interpreter that runs the tests
-                command, stdout=log, stderr=log, cwd=self._folder
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         limit = time.monotonic() + PATIENCE
         while not self._is_ready():

@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
-from tests.dashboard.conftest import Night, OpenPage
-from tests.dashboard.incident_flows import count, start, until
-from tests.dashboard.server_process import ServerProcess
+from playwright.sync_api import Locator, Page, expect
+from tests.dashboard.conftest import Night
+from tests.dashboard.incident_flows import count, spoil, start, status, tidy_up, until
+from tests.dashboard.tab import show
 
 pytestmark = pytest.mark.promise("V2")
 
@@ -24,9 +24,9 @@ def close(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_a_flow_is_paused_resumed_and_cancelled(night: Night, open_page: OpenPage) -> None:
-    flow = start(night.server.client, "workflow", "Reminder", {"hours": 5})
-    page = open_page(f"{night.url}/flows/{flow}")
+def test_a_flow_is_paused_resumed_and_cancelled(night: Night, page: Page) -> None:
+    flow = start(night.client, "workflow", "Reminder", {"hours": 5})
+    show(page, f"/flows/{flow}")
     status = page.locator(".headline .status")
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
@@ -49,26 +49,49 @@ def test_a_flow_is_paused_resumed_and_cancelled(night: Night, open_page: OpenPag
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 
 
-def test_a_dead_letter_is_redriven_from_its_flow(night: Night, open_page: OpenPage) -> None:
-    client = night.server.client
-    flow = start(client, "action", "send_mail", {"to": "emil"})
-    until(lambda: client.get(f"/v1/flows/{flow}").json()["status"] == "failed")
-    page = open_page(f"{night.url}/flows/{flow}")
+def test_a_flow_is_cancelled_at_once(night: Night, page: Page) -> None:
+    flow = start(night.client, "action", "write_report", {"month": "2026-11"})
+    show(page, f"/flows/{flow}")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("dialog").get_by_label(re.compile("^End it at once")).check()
+    confirm(page, "Cancel the flow", "the wrong month")
+    close(page)
+    expect(page.locator(".headline .status")).to_have_text("cancelled")
+
+
+def test_a_dead_letter_is_redriven_and_discarded_from_its_flow(night: Night, page: Page) -> None:
+    [flow] = spoil(night.client, "no such mailbox")
+    show(page, f"/flows/{flow}")
     page.get_by_role("button", name="Redrive").click()
     confirm(page, "Redrive", "the mailbox is there now")
     expect(page.get_by_role("dialog")).to_contain_text("The flow was put back")
     close(page)
     expect(page.locator(".notes")).to_contain_text("the mailbox is there now")
     expect(page.locator("#item-1 .segment.attempt")).to_have_count(2)
-    # Others count the dead letters of this night.
-    client.post(f"/v1/dead-letters/{flow}/discard", json={"why": "tidying up"})
+    page.get_by_role("button", name="Discard").click()
+    confirm(page, "Discard", "it never was")
+    expect(page.get_by_role("dialog")).to_contain_text("The dead letter was discarded.")
+    close(page)
+    expect(page.get_by_role("button", name="Redrive")).to_have_count(0)
+    letter = night.client.get(f"/v1/dead-letters/{flow}").json()
+    assert (letter["state"], letter["why"]) == ("discarded", "it never was")
 
 
-def test_a_failed_step_is_completed_by_hand(night: Night, open_page: OpenPage) -> None:
-    flow = start(night.server.client, "graph", "parcel", {"order": "o-2", "lines": ["pen"]})
-    page = open_page(f"{night.url}/flows/{flow}")
-    row = page.get_by_role("region", name="Steps").get_by_role("row").filter(has_text="book")
+def step_of(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name="Steps").get_by_role("row").filter(has_text=name)
+
+
+def test_a_failed_step_is_tried_again_and_completed_by_hand(night: Night, page: Page) -> None:
+    flow = start(night.client, "graph", "parcel", {"order": "o-2", "lines": ["pen"]})
+    show(page, f"/flows/{flow}")
+    row = step_of(page, "book")
     expect(row).to_contain_text("waiting")
+    attempts = page.get_by_role("region", name="Every attempt").get_by_role("row").filter(has_text="no route to host")
+    expect(attempts).to_have_count(1)
+    row.get_by_role("button", name="Try again").click()
+    confirm(page, "Try again", "the network is back")
+    close(page)
+    expect(attempts).to_have_count(2)
     row.get_by_role("button", name="Complete").click()
     outputs = page.get_by_role("dialog").get_by_label(re.compile("^Outputs"))
     outputs.fill("{booking")
@@ -79,13 +102,25 @@ def test_a_failed_step_is_completed_by_hand(night: Night, open_page: OpenPage) -
     close(page)
     expect(page.locator(".headline .status")).to_have_text("completed")
     expect(page.locator(".notes")).to_contain_text("completed manually")
+    assert "the network is back" in night.client.get(f"/v1/flows/{flow}/explain").text
 
 
-def test_chosen_flows_are_cancelled_together(night: Night, open_page: OpenPage) -> None:
-    client = night.server.client
+def test_a_step_is_resolved_by_hand(night: Night, page: Page) -> None:
+    flow = start(night.client, "graph", "parcel", {"order": "o-3", "lines": ["pen"]})
+    show(page, f"/flows/{flow}")
+    step_of(page, "book").get_by_role("button", name="Resolve").click()
+    confirm(page, "Resolve it", "the customer came by")
+    expect(page.get_by_role("dialog")).to_contain_text("The step will be resolved.")
+    close(page)
+    expect(page.locator(".notes")).to_contain_text("the customer came by")
+    expect(step_of(page, "book").get_by_role("button")).to_have_count(0)
+
+
+def test_chosen_flows_are_cancelled_together(night: Night, page: Page) -> None:
+    client = night.client
     for number in range(3):
         start(client, "workflow", "Reminder", {"hours": 4}, key=f"bulk-{number}")
-    page = open_page(f"{night.url}/flows?text=bulk-")
+    show(page, "/flows?text=bulk-")
     expect(page.locator("tbody tr")).to_have_count(3)
     page.get_by_label("Select Reminder bulk-1").check()
     expect(page.get_by_role("region", name="Actions on the selected flows")).to_contain_text("1 selected")
@@ -98,29 +133,74 @@ def test_chosen_flows_are_cancelled_together(night: Night, open_page: OpenPage) 
     expect(page.locator("tbody")).not_to_contain_text("waiting")
 
 
-def test_all_that_match_are_paused_after_a_dry_run(night: Night, open_page: OpenPage) -> None:
-    client = night.server.client
+def test_chosen_flows_are_retried_paused_and_resumed_together(night: Night, page: Page) -> None:
+    client = night.client
+    flows = [start(client, "action", "book_carrier", {"weight": 1}, key=f"some-{number}") for number in range(2)]
+    until(lambda: count(client, retrying="true", text="some-") == 2)
+    show(page, "/flows?text=some-")
+    bar = page.get_by_role("region", name="Actions on the selected flows")
+
+    def act(verb: str, why: str) -> None:
+        page.get_by_label("Select all rows").check()
+        bar.get_by_role("button", name=verb).click()
+        confirm(page, f"{verb} 2 flows", why)
+        expect(page.get_by_role("dialog")).to_contain_text("Done: 2 flows.")
+        close(page)
+
+    act("Retry now", "the shift has ended")
+    until(lambda: all(attempts_of(night, flow) == 2 for flow in flows))
+    act("Pause", "lunch")
+    until(lambda: count(client, status="paused", text="some-") == 2)
+    expect(page.locator("tbody .status").first).to_have_text("paused")
+    act("Resume", "full again")
+    until(lambda: count(client, status="waiting", text="some-") == 2)
+    for flow in flows:
+        client.post(f"/v1/flows/{flow}/cancel", json={"why": "tidying up"})
+
+
+def attempts_of(night: Night, flow: str) -> int:
+    made: int = night.client.get(f"/v1/flows/{flow}").json()["steps"][0]["items"][0]["attempts"]
+    return made
+
+
+def test_failed_flows_are_redriven_together(night: Night, page: Page) -> None:
+    flows = spoil(night.client, "a", "b")
+    show(page, "/flows?status=failed&definition=spoil")
+    for flow in flows:
+        page.get_by_label(f"Select spoil {flow}").check()
+    page.get_by_role("region", name="Actions on the selected flows").get_by_role("button", name="Redrive").click()
+    confirm(page, "Redrive 2 flows", "fixed by hand")
+    expect(page.get_by_role("dialog")).to_contain_text("Done: 2 flows.")
+    close(page)
+    for flow in flows:
+        assert "fixed by hand" in night.client.get(f"/v1/flows/{flow}/explain").text
+    until(lambda: all(status(night.client, flow) == "failed" for flow in flows))
+    tidy_up(night.client)
+
+
+def test_all_that_match_are_paused_resumed_and_cancelled_after_a_dry_run(night: Night, page: Page) -> None:
+    client = night.client
     for number in range(55):
         start(client, "workflow", "Reminder", {"hours": 4}, key=f"many-{number}")
     until(lambda: count(client, status="waiting", text="many-") == 55)
-    page = open_page(f"{night.url}/flows?text=many-")
+    show(page, "/flows?text=many-")
     expect(page.locator("tbody tr")).to_have_count(50)
-    page.get_by_label("Select all rows").check()
     bar = page.get_by_role("region", name="Actions on the selected flows")
-    bar.get_by_role("button", name="Select all 55 that match").click()
-    expect(bar).to_contain_text("All 55 that match")
-    bar.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("dialog")).to_contain_text("55 flows will be changed.")
-    confirm(page, "Pause all that match")
-    expect(page.get_by_role("dialog")).to_contain_text("Done: 55 flows.")
-    until(lambda: count(client, status="paused", text="many-") == 55)
-    client.post("/v1/flows/bulk", json={"action": "cancel", "filter": {"text": "many-"}, "why": "tidying up"})
-    until(lambda: count(client, status="cancelled", text="many-") == 55)
+    for verb, becomes in (("Pause", "paused"), ("Resume", "waiting"), ("Cancel", "cancelled")):
+        page.get_by_label("Select all rows").check()
+        bar.get_by_role("button", name="Select all 55 that match").click()
+        expect(bar).to_contain_text("All 55 that match")
+        bar.get_by_role("button", name=verb).click()
+        expect(page.get_by_role("dialog")).to_contain_text("55 flows will be changed.")
+        confirm(page, f"{verb} all that match")
+        expect(page.get_by_role("dialog")).to_contain_text("Done: 55 flows.")
+        close(page)
+        until(lambda: count(client, status=becomes, text="many-") == 55)  # noqa: B023 - called before the next turn
 
 
-def test_a_wait_is_skipped_by_retrying_now(night: Night, open_page: OpenPage) -> None:
-    flow = start(night.server.client, "workflow", "Restock", {"order": "o-3"}, key="retry-now")
-    page = open_page(f"{night.url}/flows/{flow}")
+def test_a_wait_is_skipped_by_retrying_now(night: Night, page: Page) -> None:
+    flow = start(night.client, "action", "book_carrier", {"weight": 1}, key="retry-now")
+    show(page, f"/flows/{flow}")
     failed = page.locator("#item-1 .segment.attempt.bad")
     expect(failed).to_have_count(1)
     page.get_by_role("button", name="Retry now").click()
@@ -128,49 +208,16 @@ def test_a_wait_is_skipped_by_retrying_now(night: Night, open_page: OpenPage) ->
     close(page)
     expect(failed).to_have_count(2)
     expect(page.locator("main")).to_contain_text("the shift has ended")
-    night.server.client.post(f"/v1/flows/{flow}/cancel", json={"why": "tidying up"})
+    night.client.post(f"/v1/flows/{flow}/cancel", json={"why": "tidying up"})
 
 
-def test_an_error_of_the_server_is_shown_in_the_dialog(night: Night, open_page: OpenPage) -> None:
-    client = night.server.client
+def test_an_error_of_the_server_is_shown_in_the_dialog(night: Night, page: Page) -> None:
+    client = night.client
     flow = start(client, "workflow", "Reminder", {"hours": 5})
-    page = open_page(f"{night.url}/flows/{flow}")
+    show(page, f"/flows/{flow}")
     page.get_by_role("button", name="Pause").click()
     page.route("**/pause", lambda route: route.abort())
     confirm(page, "Pause")
     expect(page.get_by_role("dialog").get_by_role("alert")).to_have_text("The server cannot be reached.")
     page.get_by_role("button", name="Back").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-def test_roles_decide_what_is_shown_and_offered(empty: ServerProcess, open_page: OpenPage) -> None:
-    flow = start(empty.client, "action", "import_row", {"number": 99})
-    until(lambda: empty.client.get(f"/v1/flows/{flow}").json()["status"] == "completed")
-    sleeping = start(empty.client, "workflow", "Reminder", {"hours": 5})
-    reader, operator = empty.key("read"), empty.key("operate")
-    page = open_page(f"{empty.url}/flows/{flow}")
-    key = page.get_by_label("API key")
-    key.fill("rdk_wrong")
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_be_visible()
-    key.fill(reader)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.locator(".headline .status")).to_have_text("completed")
-    expect(page.get_by_role("region", name="Result")).to_contain_text("Your key may not see payloads")
-    assert "row 99" not in page.content()
-    assert reader not in page.evaluate("document.cookie + JSON.stringify(localStorage)")
-    page.goto(f"{empty.url}/flows/{sleeping}")
-    expect(page.locator(".headline .status")).to_have_text("waiting")
-    expect(page.get_by_role("button", name="Pause")).to_have_count(0)
-    page.goto(f"{empty.url}/flows")
-    expect(page.locator("tbody tr")).to_have_count(2)
-    expect(page.get_by_role("checkbox")).to_have_count(0)
-    page.get_by_role("button", name="Sign out").click()
-    key.fill(operator)
-    page.get_by_role("button", name="Sign in").click()
-    page.goto(f"{empty.url}/flows/{sleeping}")
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
-    page.get_by_role("button", name="Pause").click()
-    confirm(page, "Pause", "role tested")
-    close(page)
-    expect(page.locator(".headline .status")).to_have_text("paused")

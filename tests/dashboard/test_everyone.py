@@ -1,33 +1,27 @@
 """The page works for everyone: narrow, dark, by keyboard alone, and for those who hear it."""
 
 import re
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
-from tests.dashboard.conftest import Night, OpenPage
+from tests.dashboard.conftest import ON_ONE_STORE, Night, OpenPage
+from tests.dashboard.tab import NARROW, settle, show
 
-pytestmark = pytest.mark.promise("V5")
+pytestmark = [ON_ONE_STORE, pytest.mark.promise("V5")]
 VIEWS = ("now", "flows", "order", "parcel", "dead_letter")
 
 
-def url_of(night: Night, view: str) -> str:
+def path_of(night: Night, view: str) -> str:
     flows = night.flows
-    return (
-        night.url
-        + {
-            "now": "/",
-            "flows": "/flows?dependency=payments",
-            "order": f"/flows/{flows.order}",
-            "parcel": f"/flows/{flows.parcel}",
-            "dead_letter": f"/flows/{flows.undeliverable}",
-        }[view]
-    )
-
-
-def settle(page: Page) -> None:
-    expect(page.locator("[data-connection=live]")).to_be_visible()
-    expect(page.locator(".loading")).to_have_count(0)
+    return {
+        "now": "/",
+        "flows": "/flows?dependency=payments",
+        "order": f"/flows/{flows.order}",
+        "parcel": f"/flows/{flows.parcel}",
+        "dead_letter": f"/flows/{flows.undeliverable}",
+    }[view]
 
 
 def violations(page: Page) -> list[str]:
@@ -41,14 +35,17 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize(("view", "theme"), [*((view, "light") for view in VIEWS), ("now", "dark"), ("order", "dark")])
-def test_axe_finds_nothing(night: Night, open_page: OpenPage, view: str, theme: str) -> None:
-    page = open_page(url_of(night, view), color_scheme=theme, bypass_csp=True)
-    settle(page)
-    assert violations(page) == []
+def test_axe_finds_nothing(night: Night, axe_page: Page, view: str, theme: Literal["light", "dark"]) -> None:
+    axe_page.emulate_media(color_scheme=theme)
+    show(axe_page, path_of(night, view))
+    settle(axe_page)
+    assert violations(axe_page) == []
 
 
-def test_axe_finds_nothing_in_a_dialog_and_on_a_narrow_screen(night: Night, open_page: OpenPage) -> None:
-    page = open_page(f"{night.url}/flows/{night.flows.reminder}", narrow=True, bypass_csp=True)
+def test_axe_finds_nothing_in_a_dialog_and_on_a_narrow_screen(night: Night, axe_page: Page) -> None:
+    page = axe_page
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    show(page, f"/flows/{night.flows.reminder}")
     settle(page)
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -56,8 +53,9 @@ def test_axe_finds_nothing_in_a_dialog_and_on_a_narrow_screen(night: Night, open
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_is_wider_than_a_telephone(night: Night, open_page: OpenPage, view: str) -> None:
-    page = open_page(url_of(night, view), narrow=True)
+def test_nothing_is_wider_than_a_telephone(night: Night, page: Page, view: str) -> None:
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    show(page, path_of(night, view))
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     cut_off = page.evaluate(
@@ -87,8 +85,8 @@ def test_dark_follows_the_system_and_a_choice_is_kept(night: Night, open_page: O
     assert ground() > 600
 
 
-def test_the_keyboard_is_enough(night: Night, open_page: OpenPage) -> None:
-    page = open_page(night.url)
+def test_the_keyboard_is_enough(night: Night, page: Page) -> None:
+    show(page, "/")
     settle(page)
     press = page.keyboard.press
     press("j")
@@ -124,8 +122,8 @@ def test_the_keyboard_is_enough(night: Night, open_page: OpenPage) -> None:
     expect(page).to_have_url(f"{night.url}/")
 
 
-def test_the_arrow_keys_walk_through_attempts_and_waits(night: Night, open_page: OpenPage) -> None:
-    page = open_page(f"{night.url}/flows/{night.flows.order}")
+def test_the_arrow_keys_walk_through_attempts_and_waits(night: Night, page: Page) -> None:
+    show(page, f"/flows/{night.flows.order}")
     settle(page)
     track = page.locator("#item-2 .track")
     assert track.locator("button[tabindex='0']").count() == 1

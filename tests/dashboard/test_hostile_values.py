@@ -1,112 +1,129 @@
 """Whatever others put into names, keys, inputs, errors and reasons is shown as text, and does nothing."""
 
-import json
 from collections.abc import Iterator
+from urllib.parse import quote, urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from tests.dashboard.conftest import OpenPage
-from tests.dashboard.incident_flows import until
-from tests.dashboard.server_process import ServerProcess
+from playwright.sync_api import Page, expect
+from tests.dashboard.conftest import Night
+from tests.dashboard.hostile_text import IMAGE, LONG, RIGHT_TO_LEFT, SCRIPT
+from tests.dashboard.incident_flows import control, spoil, start, status, tidy_up, until
+from tests.dashboard.tab import NARROW, settle, show
 
 pytestmark = pytest.mark.promise("V4")
-SCRIPT = '<script>window.hit=1</script><img src=x onerror="window.hit=1">\'"&lt;${7*7}{{7*7}}'
-RIGHT_TO_LEFT = "\u202etxt.exe\u202c \u05d0\u05d1\u05d2"
-LONG = "x" * 1_000_000
 HIT = "window.hit"
-
-MODULE = f"""
-import redrive
-
-@redrive.action(name={SCRIPT!r}, dependency={SCRIPT!r}, retry=redrive.RetryPolicy(attempts=4, backoff_seconds=3600))
-async def attack(name: str) -> str:
-    raise ConnectionError(name)
-
-@redrive.action(name="echo")
-async def echo(value: str) -> str:
-    return value
-
-@redrive.action(name="refuse")
-async def refuse(value: str) -> str:
-    raise redrive.Permanent(value)
-"""
+LONE = """[...document.querySelectorAll('main *')].filter((one) => /[\\u05d0\\u202e]/.test(
+    [...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join(''))
+    && !one.closest('bdi, pre, code, svg')).map((one) => one.outerHTML.slice(0, 200))"""
+"""Text from right to left that would turn around what follows it."""
 
 
-@pytest.fixture(scope="module")
-def hostile(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    folder = tmp_path_factory.mktemp("hostile")
-    module = folder / "hostile_definitions.py"
-    module.write_text(MODULE, encoding="utf-8")
-    with ServerProcess(f"sqlite:///{folder}/hostile.db", folder, module) as server:
-        yield server
-
-
-def run(server: ServerProcess, action: str, given: dict[str, str], status: str, **more: str) -> str:
-    answer = server.client.post("/v1/flows", json={"action": action, "inputs": given, **more})
-    assert answer.status_code == 201, answer.text
-    flow: str = answer.json()["id"]
-    until(lambda: server.client.get(f"/v1/flows/{flow}").json()["status"] == status)
-    return flow
+@pytest.fixture(autouse=True)
+def tidied(night: Night) -> Iterator[None]:
+    yield
+    tidy_up(night.client)
 
 
 def is_harmless(page: Page) -> None:
     assert page.evaluate(HIT) is None
-    assert page.locator("main script, main img[src='x']").count() == 0
+    assert page.locator("main script, main img[src='x'], dialog script, dialog img").count() == 0
 
 
-def test_scripts_in_every_field_are_text(hostile: ServerProcess, open_page: OpenPage) -> None:
-    flow = run(hostile, SCRIPT, {"name": SCRIPT}, "waiting", key=SCRIPT, queue=SCRIPT)
-    hostile.client.post(f"/v1/flows/{flow}/pause", json={"why": SCRIPT, "by": SCRIPT})
-    until(lambda: hostile.client.get(f"/v1/flows/{flow}").json()["status"] == "paused")
-    page = open_page(f"{hostile.url}/flows/{flow}")
-    expect(page.locator("h1")).to_contain_text(SCRIPT)
+def path_of(queue_or_dependency: str) -> str:
+    return quote(queue_or_dependency, safe="")
+
+
+def test_scripts_in_every_field_are_text_in_every_view(night: Night, page: Page) -> None:
+    client = night.client
+    flow = start(client, "action", SCRIPT, {"name": SCRIPT}, key=SCRIPT, queue=IMAGE)
+    until(lambda: status(client, flow) == "waiting")
+    result = start(client, "action", "echo", {"value": SCRIPT})
+    spoil(client, SCRIPT)
+    because = {"why": SCRIPT, "by": SCRIPT}
+    orders = {
+        f"/v1/flows/{flow}/pause": f"/v1/flows/{flow}/cancel",
+        f"/v1/queues/{path_of(IMAGE)}/pause": f"/v1/queues/{path_of(IMAGE)}/resume",
+        f"/v1/dependencies/{path_of(IMAGE)}/open": f"/v1/dependencies/{path_of(IMAGE)}/close",
+    }
+    for path in orders:
+        answer = client.post(path, json=because)
+        assert answer.is_success, answer.text
+    until(lambda: status(client, flow) == "paused")
+    views = {
+        f"/flows/{flow}": ".headline",
+        f"/flows/{result}": "section:has-text('Result')",
+        f"/flows?{urlencode({'queue': IMAGE})}": "tbody",
+        f"/dead?{urlencode({'step': 'spoil'})}": ".group-example",
+        "/": "main",
+        "/dependencies": ".dependency:has-text('Opened by hand')",
+        "/queues": "tbody",
+        "/definitions": ".definition-card:has-text('onerror')",
+        f"/policies?{urlencode({'text': f'[{SCRIPT} -> retry: 3]'})}": "main",
+    }
+    for path, there in views.items():
+        show(page, path)
+        expect(page.locator("main h1")).to_be_visible()
+        place = page.locator("textarea" if path.startswith("/policies") else there).first
+        if path.startswith("/policies"):
+            expect(place).to_have_value(f"[{SCRIPT} -> retry: 3]")
+            expect(page.get_by_role("alert")).to_be_visible()
+        else:
+            expect(place).to_contain_text('onerror="window.hit=1"')
+        is_harmless(page)
+    show(page, f"/flows/{flow}")
     expect(page.get_by_role("region", name="Every attempt")).to_contain_text(SCRIPT)
-    expect(page.locator(".headline")).to_contain_text("<script>")
     page.get_by_text("Show the events").click()
     expect(page.locator(".events")).to_contain_text("window.hit=1")
     is_harmless(page)
-    page.goto(f"{hostile.url}/flows?queue={json.dumps(SCRIPT)[1:-1]}")
+    show(page, "/queues")
+    row = page.get_by_role("row").filter(has_text="onerror")
+    row.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("dialog")).to_contain_text(IMAGE)
     is_harmless(page)
-    page.goto(f"{hostile.url}/flows")
-    expect(page.locator("tbody tr", has_text=SCRIPT).first).to_be_visible()
-    is_harmless(page)
-    page.goto(hostile.url)
-    expect(page.locator("h1")).to_be_visible()
-    expect(page.locator("main")).to_contain_text("<script>")
-    is_harmless(page)
+    for path in orders.values():
+        assert client.post(path, json=because).is_success, path
 
 
-def test_scripts_in_urls_are_text(hostile: ServerProcess, open_page: OpenPage) -> None:
+def test_scripts_in_urls_are_text(page: Page) -> None:
     script = "<script>window.hit=1</script>"
-    page = open_page(f"{hostile.url}/flows?text={script}&definition=<img src=x onerror=window.hit=1>")
+    show(page, f"/flows?text={script}&definition=<img src=x onerror=window.hit=1>")
     expect(page.get_by_role("searchbox")).to_have_value(script)
     is_harmless(page)
-    page.goto(f"{hostile.url}/flows/<script>window.hit=1<%2Fscript>")
+    show(page, "/flows/<script>window.hit=1<%2Fscript>")
     expect(page.locator("main")).to_be_visible()
     is_harmless(page)
 
 
-def test_text_that_runs_from_right_to_left_turns_nothing_else(hostile: ServerProcess, open_page: OpenPage) -> None:
-    flow = run(hostile, "refuse", {"value": RIGHT_TO_LEFT}, "failed", key="\u05d0-1")
-    page = open_page(f"{hostile.url}/flows/{flow}")
-    expect(page.get_by_role("region", name="Every attempt")).to_contain_text("\u05d0\u05d1\u05d2")
-    alone = page.evaluate(
-        "[...document.querySelectorAll('main *')].filter((one) => /[\\u05d0\\u202e]/.test("
-        "[...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join(''))"
-        " && !one.closest('bdi, pre, code, svg')).map((one) => one.outerHTML.slice(0, 200))"
-    )
-    assert alone == []
+def test_text_that_runs_from_right_to_left_turns_nothing_else(night: Night, page: Page) -> None:
+    [flow] = spoil(night.client, RIGHT_TO_LEFT)
+    start(night.client, "workflow", "Reminder", {"hours": 3}, key=f"{RIGHT_TO_LEFT}-{flow}", queue=RIGHT_TO_LEFT)
+    control(night.client, f"/v1/queues/{path_of(RIGHT_TO_LEFT)}/pause", RIGHT_TO_LEFT)
+    for path in (f"/flows/{flow}", "/flows", "/dead", "/queues", "/"):
+        show(page, path)
+        expect(page.locator("main")).to_contain_text("\u05d0\u05d1\u05d2")
+        assert page.evaluate(LONE) == [], path
+    control(night.client, f"/v1/queues/{path_of(RIGHT_TO_LEFT)}/resume", "tidying up")
 
 
-def test_a_megabyte_of_text_neither_breaks_the_layout_nor_the_page(hostile: ServerProcess, open_page: OpenPage) -> None:
-    failed = run(hostile, "refuse", {"value": LONG}, "failed")
-    done = run(hostile, "echo", {"value": LONG}, "completed")
-    page = open_page(f"{hostile.url}/flows/{failed}", narrow=True)
-    expect(page.get_by_role("region", name="Every attempt")).to_contain_text("xxxx")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    page.goto(f"{hostile.url}/flows/{done}")
-    expect(page.get_by_role("region", name="Result")).to_contain_text("xxxx")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    assert page.evaluate("document.documentElement.scrollHeight") < 8000
+def test_a_megabyte_of_text_neither_breaks_the_layout_nor_the_page(night: Night, page: Page) -> None:
+    [failed] = spoil(night.client, LONG)
+    done = start(night.client, "action", "echo", {"value": LONG})
+    until(lambda: status(night.client, done) == "completed")
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    views = {
+        f"/flows/{failed}": page.get_by_role("region", name="Every attempt"),
+        f"/flows/{done}": page.get_by_role("region", name="Result"),
+        "/dead?step=spoil": page.locator(".group-example"),
+        "/flows?definition=spoil": page.locator("tbody tr").first,
+        "/definitions": page.locator("article:has-text('spoil')"),
+    }
+    for path, shown in views.items():
+        show(page, path)
+        expect(shown).to_contain_text("xxxx" if "/flows/" in path or "dead" in path else "spoil")
+        settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+        assert page.evaluate("document.documentElement.scrollHeight") < 30_000, path
+    show(page, f"/flows/{done}")
     page.get_by_text("Show the events").click()
     expect(page.locator(".events")).to_contain_text("xxxx")
+    assert page.evaluate("document.documentElement.scrollHeight") < 8000

@@ -5,19 +5,18 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.dashboard.conftest import OpenPage
-from tests.dashboard.operating.conftest import HOSTILE
-from tests.dashboard.server_process import ServerProcess
+from tests.dashboard.conftest import ON_ONE_STORE, Night, OpenPage
+from tests.dashboard.hostile_text import SCRIPT
+from tests.dashboard.tab import show
 
-pytestmark = pytest.mark.promise("V1")
+pytestmark = [ON_ONE_STORE, pytest.mark.promise("V1")]
 
 SPREAD = "[retry: 3, backoff: 2s, jitter: full]"
 
 
-@pytest.fixture
-def page(empty_shop: ServerProcess, checked_tab: Page) -> Page:
-    checked_tab.goto(f"{empty_shop.url}/policies")
-    return checked_tab
+@pytest.fixture(autouse=True)
+def policies(page: Page) -> None:
+    show(page, "/policies")
 
 
 def cells(page: Page, row: int) -> list[str]:
@@ -34,12 +33,12 @@ def test_a_pasted_policy_shows_when_its_attempts_begin(page: Page) -> None:
     expect(plot.locator("canvas")).to_be_visible()
 
 
-def test_the_url_holds_the_policy(empty_shop: ServerProcess, page: Page, open_page: OpenPage) -> None:
+def test_the_url_holds_the_policy(night: Night, page: Page, open_page: OpenPage) -> None:
     page.get_by_label("Policy", exact=True).fill(SPREAD)
     expect(page).to_have_url(re.compile(r"text=%5Bretry%3A\+3"))
     shared = open_page(page.url)
     expect(shared.locator(".waits-says")).to_contain_text("4 attempts")
-    shared.goto(f"{empty_shop.url}/policies#{quote(SPREAD)}")
+    shared.goto(f"{night.url}/policies#{quote(SPREAD)}")
     expect(shared.get_by_label("Policy", exact=True)).to_have_value(SPREAD)
     expect(shared.locator(".waits-says")).to_contain_text("4 attempts")
 
@@ -94,7 +93,7 @@ def test_a_mistake_is_told_and_what_was_read_before_stays(page: Page) -> None:
 
 @pytest.mark.promise("V4")
 def test_hostile_text_stays_text(page: Page) -> None:
-    page.get_by_label("Policy", exact=True).fill(f"[{HOSTILE} -> retry: 3]")
+    page.get_by_label("Policy", exact=True).fill(f"[{SCRIPT} -> retry: 3]")
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.locator("main img, main script")).to_have_count(0)
     assert page.title() == "Policies · redrive"

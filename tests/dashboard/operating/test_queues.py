@@ -4,18 +4,18 @@ import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tests.dashboard.incident_flows import start
-from tests.dashboard.operating.conftest import HOSTILE
+from tests.dashboard.conftest import Night
+from tests.dashboard.hostile_text import SCRIPT
+from tests.dashboard.incident_flows import control, start
 from tests.dashboard.operating.dialogs import confirm
-from tests.dashboard.server_process import ServerProcess
+from tests.dashboard.tab import show
 
 pytestmark = pytest.mark.promise("V1")
 
 
-@pytest.fixture
-def page(shop: ServerProcess, checked_tab: Page) -> Page:
-    checked_tab.goto(f"{shop.url}/queues")
-    return checked_tab
+@pytest.fixture(autouse=True)
+def queues(page: Page) -> None:
+    show(page, "/queues")
 
 
 def row(page: Page, queue: str) -> Locator:
@@ -23,28 +23,29 @@ def row(page: Page, queue: str) -> Locator:
 
 
 @pytest.mark.promise("V2")
-def test_a_queue_is_paused_and_resumed_with_its_why(shop: ServerProcess, page: Page) -> None:
-    start(shop.client, "action", "write_report", {"month": "2026-09"}, queue="imports")
-    imports = row(page, "imports")
-    expect(imports).to_contain_text("active")
-    imports.get_by_role("button", name="Pause").click()
-    assert confirm(page, "Pause it", HOSTILE) == "The queue imports is paused."
-    expect(imports).to_contain_text("paused")
-    expect(imports).to_contain_text(HOSTILE[:60])
-    [stored] = [one for one in shop.client.get("/v1/queues").json()["queues"] if one["name"] == "imports"]
-    assert stored["pause"]["why"] == HOSTILE
+def test_a_queue_is_paused_and_resumed_with_its_why(night: Night, page: Page) -> None:
+    report = start(night.client, "action", "write_report", {"month": "2026-09"}, queue="labels")
+    labels = row(page, "labels")
+    expect(labels).to_contain_text("active")
+    labels.get_by_role("button", name="Pause").click()
+    assert confirm(page, "Pause it", SCRIPT) == "The queue labels is paused."
+    expect(labels).to_contain_text("paused")
+    expect(labels).to_contain_text(SCRIPT[:60])
+    [stored] = [one for one in night.client.get("/v1/queues").json()["queues"] if one["name"] == "labels"]
+    assert stored["pause"]["why"] == SCRIPT
     assert "anna" in stored["pause"]["by"]
-    start(shop.client, "action", "import_row", {"number": 2}, queue="imports")
-    expect(imports.get_by_role("cell").nth(2)).to_have_text("1")
-    imports.get_by_role("button", name="Resume").click()
-    assert confirm(page, "Resume it", "it is over") == "The queue imports goes on."
-    expect(imports).to_contain_text("active")
-    audit = shop.client.get("/v1/audit", params={"action": "queue.resume"}).text
+    start(night.client, "action", "import_row", {"number": 2}, queue="labels")
+    expect(labels.get_by_role("cell").nth(2)).to_have_text("1")
+    labels.get_by_role("button", name="Resume").click()
+    assert confirm(page, "Resume it", "it is over") == "The queue labels goes on."
+    expect(labels).to_contain_text("active")
+    audit = night.client.get("/v1/audit", params={"action": "queue.resume"}).text
     assert "it is over" in audit
+    control(night.client, f"/v1/flows/{report}/cancel", "tidying up")
 
 
 @pytest.mark.promise("V2")
-def test_a_queue_is_limited_and_a_wrong_limit_is_refused(shop: ServerProcess, page: Page) -> None:
+def test_a_queue_is_limited_and_a_wrong_limit_is_refused(night: Night, page: Page) -> None:
     default = row(page, "default")
     expect(default).to_contain_text("no limit")
     default.get_by_role("button", name="Limit").click()
@@ -61,8 +62,7 @@ def test_a_queue_is_limited_and_a_wrong_limit_is_refused(shop: ServerProcess, pa
     expect(default).to_contain_text("no limit")
 
 
-def test_a_worker_says_what_it_knows_and_runs(shop: ServerProcess, page: Page) -> None:
-    start(shop.client, "action", "write_report", {"month": "2026-10"})
+def test_a_worker_says_what_it_knows_and_runs(page: Page) -> None:
     worker = page.locator(".worker")
     expect(worker).to_have_count(1)
     expect(worker).to_contain_text("alive")

@@ -29,10 +29,13 @@ function Flow({ id }) {
   useEffect(() => {
     if (!version) return;
     get(path).then(setDetails, () => setDetails(null));
-    if (explanation.status === "failed")
+  }, [path, version]);
+  useEffect(() => {
+    // With each answer: a discard changes the dead letter, and nothing in the log of the flow.
+    if (explanation?.status === "failed")
       get(`/v1/dead-letters/${encodeURIComponent(id)}`).then(setDead, () => setDead(null));
     else setDead(null);
-  }, [path, version]);
+  }, [path, explanation]);
   useEffect(() => {
     if (explanation) document.title = `${definitionParts(explanation.definition).name} ${explanation.status} · redrive`;
   }, [explanation?.definition, explanation?.status]);

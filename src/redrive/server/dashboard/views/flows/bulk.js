@@ -1,6 +1,6 @@
 // Actions on many flows: on those that are chosen, one after the other, or on all that match the filters, in batches.
 
-import { html, useState } from "../../html.js";
+import { html, useEffect, useState } from "../../html.js";
 import { post } from "../../api.js";
 import { refresh } from "../../live.js";
 import { may } from "../../session.js";
@@ -30,7 +30,12 @@ const ACTIONS = {
 
 export function BulkBar({ chosen, selection, total, flows }) {
   const [all, setAll] = useState(false);
-  if (!may("operate") || !chosen.value.size) return null;
+  const isEmpty = !chosen.value.size;
+  useEffect(() => {
+    // Whoever selects rows again does not mean all that match.
+    if (isEmpty) setAll(false);
+  }, [isEmpty]);
+  if (!may("operate") || isEmpty) return null;
   const everyOne = all && chosen.value.size === flows.length && isFiltered(selection);
   const canAll = isFiltered(selection) && chosen.value.size === flows.length && total && total.count > flows.length;
   const shown = everyOne
