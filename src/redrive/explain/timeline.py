@@ -18,6 +18,7 @@ from redrive.explain.parts import (
     Outcome,
     TimerEntry,
 )
+from redrive.explain.policy_text import describe_policy
 from redrive.explain.shortened import elided_lines
 from redrive.flows.events import (
     AnyEvent,
@@ -59,6 +60,7 @@ from redrive.flows.message_events import (
     UpdateFailed,
     UpdateRefused,
 )
+from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.scripts.execution import PLACE
 from redrive.formatting.text import format_count, format_error, summarize
@@ -330,6 +332,15 @@ class _TimelineBuilder:
         names = ", ".join(dict.fromkeys(event.signals))
         self._note(when, event, f"it ends without having read {format_count(len(event.signals), 'signal')}: {names}")
 
+    def _policy_changed(self, when: Moment, event: PolicyChanged) -> None:
+        policy = msgspec.json.decode(event.policy)
+        changed = [self._items[number] for number in event.items if number in self._items]
+        for item in changed:
+            item.policy, item.policy_from = policy, "operator"
+        steps = ", ".join(dict.fromkeys(item.step for item in changed))
+        now = f"{summarize(steps, 100)}: now {describe_policy(policy)}"
+        self._note(when, event, "policy changed", now)
+
     def _parked(self, when: Moment, event: FlowParked) -> None:
         self._note(when, event, "parked", summarize(event.problem, 1000))
 
@@ -367,6 +378,7 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     Paused: _plain_note("paused"),
     Resumed: _plain_note("resumed"),
     RetriedNow: _plain_note("retried now"),
+    PolicyChanged: _TimelineBuilder._policy_changed,
     SignalReceived: _TimelineBuilder._signal_received,
     SignalBuffered: _TimelineBuilder._signal_buffered,
     SignalRefused: _TimelineBuilder._signal_refused,

@@ -13,6 +13,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
+from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -300,6 +301,7 @@ AnyEvent = (
     | Paused
     | Resumed
     | RetriedNow
+    | PolicyChanged
     | FlowParked
     | Redriven
     | MessageEvent

@@ -41,6 +41,17 @@ class RetryNow(Message, frozen=True):
     """Begin the next attempts now, instead of at the times for which they wait."""
 
 
+class ChangePolicy(Message, frozen=True):
+    """Follow another retry policy from now on."""
+
+    policy: msgspec.Raw
+    """In redrive's own notation."""
+    replaces: bool = False
+    """Whether it replaces the policy; otherwise only the fields that it names."""
+    step: str = ""
+    """Only the work items of this step; empty: all that are open."""
+
+
 class Redrive(Message, frozen=True):
     pass
 
@@ -92,7 +103,18 @@ class Update(Signal, frozen=True):
 
 
 AnyMessage = (
-    Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | Signal | Update
+    Cancel
+    | Pause
+    | Resume
+    | RetryNow
+    | ChangePolicy
+    | Redrive
+    | ResetItem
+    | CompleteItem
+    | ResolveItem
+    | Completion
+    | Signal
+    | Update
 )
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 

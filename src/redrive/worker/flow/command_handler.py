@@ -26,7 +26,7 @@ from redrive.flows.events import (
     TimerSet,
 )
 from redrive.flows.flow_end import end_event
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.message_events import SignalsUnread, UpdateCompleted, UpdateFailed
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_log import FlowLog
