@@ -49,7 +49,7 @@ def test_the_policy_of_waiting_work_is_changed_with_who_and_why(run: Command) ->
     assert said.data == {"id": flow_id, "requested": "policy", "by": "ann", "why": "no hurry"}
     work_until(lambda app: _explained(app, flow_id, "policy changed by ann (no hurry)"))
     assert "cli_unreachable: now attempts 9" in run("explain", flow_id).out
-    [entry] = [one for one in run("audit", "--json").data["entries"] if one["detail"] == "no hurry"]
+    [entry, _] = [one for one in run("audit", "--json").data["entries"] if one["detail"] == "no hurry"]
     assert (entry["action"], entry["target"]) == ("flow.policy", flow_id)
 
 
