@@ -119,14 +119,16 @@ def test_run_prints_how_the_flow_ended_as_json(run: Command) -> None:
 
 
 def test_every_command_that_prints_data_takes_json() -> None:
-    """All but those that run until they are stopped, and one that rewrites files."""
+    """All but those that run until they are stopped, one that prints nothing else, and one that rewrites files."""
 
     def without(command: Any, path: str) -> list[str]:
         if hasattr(command, "commands"):
             return [one for name, sub in command.commands.items() for one in without(sub, f"{path} {name}".strip())]
         return [] if any("--json" in option.opts for option in command.params) else [path]
 
-    assert without(typer.main.get_command(build()), "") == ["demo", "worker", "serve", "dashboard", "mcp", "script fmt"]
+    assert without(typer.main.get_command(build()), "") == [
+        *("demo", "worker", "serve", "dashboard", "export", "mcp", "script fmt")
+    ]
 
 
 def test_a_run_that_fails_explains_itself_and_exits_1(run: Command, store: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 from tests.cli.test_durable_commands import SHOP, Command, run, store  # noqa: F401 - fixtures
 
 import redrive
@@ -36,5 +37,21 @@ def test_a_flow_in_backoff_is_retried_now_with_who_and_why(run: Command) -> None
     assert (entry["action"], entry["target"]) == ("flow.retry", flow_id)
 
 
-async def _explained(app: App, flow_id: str) -> bool:
-    return "retried now" in str(await app.explain(flow_id))
+@pytest.mark.promise("E9")
+def test_the_policy_of_waiting_work_is_changed_with_who_and_why(run: Command) -> None:  # noqa: F811 - a fixture
+    flow_id = run("start", f"{SHOP}:cli_unreachable").out.strip()
+    change = ("flows", "policy", flow_id, "--why", "no hurry", "--by", "ann")
+    assert "no work under way whose policy could be changed" in run(*change, "--retry", "attempts: 9").refused()
+    work_until(waits)
+    assert run(*change).refused() == "--retry is missing; give the new policy: --retry 'attempts: 10'"
+    assert "attemps" in run(*change, "--retry", "attemps: 10").err
+    said = run(*change, "--retry", "{attempts: 9, max_wait: 1h}", "--json")
+    assert said.data == {"id": flow_id, "requested": "policy", "by": "ann", "why": "no hurry"}
+    work_until(lambda app: _explained(app, flow_id, "policy changed by ann (no hurry)"))
+    assert "cli_unreachable: now attempts 9" in run("explain", flow_id).out
+    [entry, _] = [one for one in run("audit", "--json").data["entries"] if one["detail"] == "no hurry"]
+    assert (entry["action"], entry["target"]) == ("flow.policy", flow_id)
+
+
+async def _explained(app: App, flow_id: str, words: str = "retried now") -> bool:
+    return words in str(await app.explain(flow_id))

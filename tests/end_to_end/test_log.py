@@ -8,7 +8,8 @@ from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, logged, ope
 from redrive.client.app import App
 from redrive.explain.parts import AttemptSummary, ItemEntry
 from redrive.flows.events import AttemptFailed, read_turn
-from redrive.flows.history import Item, fold
+from redrive.flows.history import fold
+from redrive.flows.item import Item
 from redrive.policies.decide import decide
 from redrive.policies.decision import RetryAt
 

@@ -6,7 +6,7 @@ import pytest
 from redrive.explain.hidden_payloads import hide_lines
 from redrive.flows.events import ItemGaveUp, Line
 from redrive.flows.graphs.outputs import OutputError
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.worker.flow.attempt_failures import gave_up_at_deadline, gave_up_by_hand
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.next_tries import next_tries
 from redrive.policies.policy import Policy
 

@@ -166,3 +166,20 @@ def test_one_flow_is_retried_now_and_refused_when_nothing_waits(server: Serving)
         (nap, "the bank is back"),
         (flow, "the bank is back"),
     ]
+
+
+@pytest.mark.promise("E9")
+def test_the_policy_of_one_flow_is_changed_and_a_wrong_one_is_refused(server: Serving) -> None:
+    flow = server.start("action:srv_flaky")
+    server.until(lambda: server.client.get("/v1/retries").json()["retries"], bool)
+    path = f"/v1/flows/{flow}/policy"
+    assert "attemps" in problem(server.client.post(path, json={**WHY, "policy": "attemps: 10"}), 422)["detail"]
+    absent = server.client.post(path, json={**WHY, "policy": "attempts: 10", "step": "nobody"})
+    assert "no work of step 'nobody' under way" in problem(absent, 409)["detail"]
+    answer = server.client.post(path, json={**WHY, "policy": "attempts: 10"})
+    assert (answer.status_code, answer.json()) == (202, {"id": flow, "requested": "policy"})
+    server.until(
+        lambda: server.client.get(f"/v1/flows/{flow}/events").json()["events"],
+        lambda events: any(one["event"]["type"] == "policy_changed" for one in events),
+    )
+    assert server.client.get("/v1/retries").json()["retries"][0]["max_retries"] == 9

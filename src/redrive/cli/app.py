@@ -75,6 +75,7 @@ def build() -> typer.Typer:
         pause=requests.pause_command,
         resume=requests.resume_command,
         retry=requests.retry_command,
+        policy=requests.policy_command,
         result=result.result_command,
         steps=flow_steps.steps_command,
         reset=manual_resolution.reset_command,

@@ -8,11 +8,12 @@ from redrive.client.loop_affinity import LoopAffinity
 from redrive.determinism.clock import Clock, whole_microseconds
 from redrive.determinism.ids import ordered_id
 from redrive.determinism.off_loop import off_loop
-from redrive.errors import CommitUnknownError, FlowFinishedError, FlowNotFoundError, InvalidStateError
+from redrive.errors import CommitUnknownError, FlowFinishedError, FlowNotFoundError, InvalidStateError, NotationError
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.history import fold
-from redrive.flows.messages import AnyMessage, Signal, write_message
+from redrive.flows.messages import AnyMessage, ChangePolicy, Signal, write_message
+from redrive.flows.policy_change import changed_policy
 from redrive.flows.values.json_form import is_storable
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
@@ -81,6 +82,27 @@ class FlowAccess:
         lines = await self.log(flow_id)
         history = await off_loop(len(lines) > LONG_LOG, fold, lines)
         return any(item.state == "waiting" for item in history.items.values())
+
+    async def check_change_of_policy(self, flow_id: str, change: ChangePolicy) -> None:
+        """Raise FlowFinishedError or InvalidStateError unless work is open that can follow it."""
+        record = await self.find(flow_id)
+        if record.status in FINISHED:
+            raise FlowFinishedError(flow_id, record.status)
+        if record.status == "parked":
+            raise InvalidStateError(f"flow {flow_id} is parked: resume it first, so that it takes another policy")
+        lines = await self.log(flow_id)
+        history = await off_loop(len(lines) > LONG_LOG, fold, lines)
+        policies = [item.policy for item in history.items.values() if item.is_open and change.step in ("", item.step)]
+        for policy in dict.fromkeys(policies):
+            try:
+                changed_policy(policy, change)
+            except NotationError as error:
+                raise InvalidStateError(f"flow {flow_id} has work whose policy it does not fit: {error}") from None
+        if not policies:
+            work = f"work of step {change.step!r}" if change.step else "work"
+            raise InvalidStateError(
+                f"flow {flow_id} has no {work} under way whose policy could be changed; see: redrive explain {flow_id}"
+            )
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in the flow's inbox; return the status that the flow had."""

@@ -14,7 +14,8 @@ from redrive.client.updates import update as send_update
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
-from redrive.flows.retry_policy import Timeout
+from redrive.flows.policy_change import policy_change
+from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.workflows.handlers import UpdateMethod
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
@@ -86,6 +87,20 @@ class Handle(Generic[T_co]):
         with self._says_why_missing():
             await self._flows.check_waits_for_attempt(self.id)
         await self._send(RetryNow(by=by, why=why))
+
+    async def change_policy(self, policy: Retry, *, step: str = "", by: str = "", why: str = "") -> None:
+        """Give the flow's open work another retry policy: `await handle.change_policy("attempts: 10", why="no hurry")`.
+
+        What is decided from now on follows it. Waits between attempts are decided anew, from the failure that they
+        followed: they become longer or shorter, or the work gives up. Work that begins later follows its code.
+
+        policy: text in redrive's own notation changes what it names, and the rest stays; any other policy replaces it.
+        step: only the work of this step or action; by default, all that is open. InvalidStateError when there is none.
+        """
+        said = policy_change(policy, step, by, why)
+        with self._says_why_missing():
+            await self._flows.check_change_of_policy(self.id, said)
+        await self._send(said)
 
     async def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         """Send the flow a signal: `await handle.signal("approved", by="ann")`.

@@ -10,7 +10,8 @@ from redrive.flows.events import Line
 from redrive.flows.graphs.outputs import OutputError, outputs_of
 from redrive.flows.graphs.spec import StepSpec
 from redrive.flows.graphs.stored_graph import read_graph_input
-from redrive.flows.history import Item, fold
+from redrive.flows.history import fold
+from redrive.flows.item import Item
 from redrive.flows.messages import CompleteItem, ManualResolution, ResetItem, write_message
 from redrive.flows.registry import GRAPH
 from redrive.stores.records import DeadQuery, FlowRecord

@@ -11,7 +11,8 @@ from redrive.flows.events import ItemAdded, Line, StepSettled
 from redrive.flows.graphs.driver import GraphDriver
 from redrive.flows.graphs.edges import edges_of, given_by
 from redrive.flows.graphs.stored_graph import read_graph_input
-from redrive.flows.history import FlowHistory, Item, fold
+from redrive.flows.history import FlowHistory, fold
+from redrive.flows.item import Item
 from redrive.flows.next_tries import next_tries
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay

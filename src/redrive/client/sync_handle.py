@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from redrive.client.app import App
 from redrive.client.handle import Handle, moved
-from redrive.flows.retry_policy import Timeout
+from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.workflows.handlers import UpdateMethod
 from redrive.stores.records import FlowStatus
 
@@ -62,6 +62,17 @@ class SyncHandle(Generic[T_co]):
         or while the flow is paused or parked.
         """
         self._run(lambda app: self._in(app).retry_now(by, why))
+
+    def change_policy(self, policy: Retry, *, step: str = "", by: str = "", why: str = "") -> None:
+        """Give the flow's open work another retry policy: `handle.change_policy("attempts: 10", why="no hurry")`.
+
+        What is decided from now on follows it. Waits between attempts are decided anew, from the failure that they
+        followed: they become longer or shorter, or the work gives up. Work that begins later follows its code.
+
+        policy: text in redrive's own notation changes what it names, and the rest stays; any other policy replaces it.
+        step: only the work of this step or action; by default, all that is open. InvalidStateError when there is none.
+        """
+        self._run(lambda app: self._in(app).change_policy(policy, step=step, by=by, why=why))
 
     def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         """Send the flow a signal: `handle.signal("approved", by="ann")`.

@@ -14,7 +14,8 @@ from redrive.flows.events import (
     ItemAdded,
     ItemCompleted,
 )
-from redrive.flows.history import FlowHistory, Item
+from redrive.flows.history import FlowHistory
+from redrive.flows.item import Item
 from redrive.policies import GiveUp
 
 

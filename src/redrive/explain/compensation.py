@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
-from redrive.flows.history import FlowHistory, Item, fold
+from redrive.flows.history import FlowHistory, fold
+from redrive.flows.item import Item
 from redrive.flows.rewind import Rewind, drop_rewound
 
 

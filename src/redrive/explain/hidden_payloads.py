@@ -92,6 +92,8 @@ def _shown(event: Any, name: str, value: Any) -> Any:
         return structs.replace(value, message=hidden_text(value.message), retry_after_note="", error=None)
     if isinstance(value, RetryAt | GiveUp):
         return _decision(event, value)
+    if isinstance(value, dict):
+        return {key: _shown(event, name, one) for key, one in value.items()}
     return value
 
 

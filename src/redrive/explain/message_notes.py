@@ -14,6 +14,18 @@ from redrive.flows.message_events import (
 )
 from redrive.formatting.text import format_count, format_error, summarize
 
+TOLD = (
+    SignalReceived,
+    SignalBuffered,
+    SignalRefused,
+    SignalsUnread,
+    UpdateAccepted,
+    UpdateRefused,
+    UpdateCompleted,
+    UpdateFailed,
+)
+"""The events that a timeline tells; what a flow waits for is told in another place."""
+
 
 def describe_message(event: MessageEvent) -> tuple[str, str]:
     """What happened, and the details."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from redrive.failures.failure import Category
-from redrive.flows.history import ItemState
+from redrive.flows.item import ItemState
 from redrive.policies.decision import Because
 
 Outcome = Literal[
@@ -114,7 +114,8 @@ class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
     policy: Any
     """The policy in force for the item, in redrive's own notation."""
     policy_from: str = ""
-    """What the policy was set for: "action", "step" or "call"; "default" if for none; empty in older logs."""
+    """What the policy was set for: "action", "step" or "call"; "default" if for none; "operator" if it was changed by
+    hand; empty in older logs."""
     added: Moment
     state: ItemState | Literal["abandoned"] = "queued"
     attempts: list[AttemptSummary] = []

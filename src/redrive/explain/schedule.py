@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import FutureAttempt, ItemEntry, Moment, Schedule
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.policies.history import History
 from redrive.policies.remaining import likely_failure, remaining
 

@@ -1,13 +1,10 @@
 """Format the parts of an explanation as lines of text: what it waits for, the timeline, what to do."""
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
-import msgspec
-
-from redrive.errors import AttemptLostError, NotationError
+from redrive.errors import AttemptLostError
 from redrive.explain.parts import (
     Advice,
     AttemptSummary,
@@ -19,11 +16,10 @@ from redrive.explain.parts import (
     TimerEntry,
     Wait,
 )
+from redrive.explain.policy_text import describe_policy
 from redrive.failures.matching import lineage
-from redrive.flows.stored_policy import read_stored_policy
 from redrive.formatting.text import format_attempt_number, format_error
 from redrive.formatting.times import format_duration
-from redrive.notation.write import write_policy
 
 # How many entries of one kind, and attempts of one item, are shown at each end; the rest are counted.
 SHOWN_AT_ENDS = 10
@@ -36,8 +32,8 @@ _POLICY_SOURCES = {
     "default": "default policy",
     "queue": "default policy of the queue",
     "definition": "default policy of the definition",
+    "operator": "policy set by hand",
 }
-_POLICY_FIELDS = ("attempts", "backoff", "jitter", "max_wait", "deadline")
 
 _WORKER_GONE = lineage(AttemptLostError)[0]
 
@@ -266,15 +262,8 @@ def _clock(moment: Moment, seen: Moment) -> str:
 
 
 def _policy(item: ItemEntry) -> str:
-    """The part of a policy that says how often and how long; of one with rules, all of it, since they say that."""
     source = _POLICY_SOURCES.get(item.policy_from) or f"policy of the {item.policy_from}"
-    policy = item.policy
-    if policy.get("rules"):
-        stored = read_stored_policy(msgspec.Raw(msgspec.json.encode(policy)))
-        with contextlib.suppress(NotationError):
-            return f"{source}: {' '.join(write_policy(stored, 'brackets').split())}"
-    said = [f"{field} {policy[field]}" for field in _POLICY_FIELDS if field in policy]
-    return f"{source}: {', '.join(said)}"
+    return f"{source}: {describe_policy(item.policy)}"
 
 
 def _under(text: str) -> str:

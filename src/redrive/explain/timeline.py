@@ -8,7 +8,7 @@ import msgspec
 from redrive.explain.children import describe_end
 from redrive.explain.decision_text import describe_decision
 from redrive.explain.hidden_payloads import call_text, value_text
-from redrive.explain.message_notes import describe_message
+from redrive.explain.message_notes import TOLD, describe_message
 from redrive.explain.parts import (
     AttemptSummary,
     DecisionSummary,
@@ -20,6 +20,7 @@ from redrive.explain.parts import (
     Outcome,
     TimerEntry,
 )
+from redrive.explain.policy_text import describe_policy
 from redrive.explain.shortened import elided_lines
 from redrive.flows.child_events import (
     ChildCancelled,
@@ -59,17 +60,8 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.message_events import (
-    MessageEvent,
-    SignalBuffered,
-    SignalReceived,
-    SignalRefused,
-    SignalsUnread,
-    UpdateAccepted,
-    UpdateCompleted,
-    UpdateFailed,
-    UpdateRefused,
-)
+from redrive.flows.message_events import MessageEvent
+from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.run_events import RunContinued
 from redrive.flows.scripts.execution import PLACE
@@ -337,6 +329,15 @@ class _TimelineBuilder:
         what = str(event.__struct_config__.tag)
         self.entries.append(Note(when=when, what=what, text=text, detail=detail, rewound=self._rewound))
 
+    def _policy_changed(self, when: Moment, event: PolicyChanged) -> None:
+        policy = msgspec.json.decode(event.policy)
+        changed = [self._items[number] for number in event.items if number in self._items]
+        for item in changed:
+            item.policy, item.policy_from = policy, "operator"
+        steps = ", ".join(dict.fromkeys(item.step for item in changed))
+        now = f"{summarize(steps, 100)}: now {describe_policy(policy)}"
+        self._note(when, event, "policy changed", now)
+
     def _parked(self, when: Moment, event: FlowParked) -> None:
         self._note(when, event, "parked", summarize(event.problem, 1000))
 
@@ -380,14 +381,8 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     Paused: _plain_note("paused"),
     Resumed: _plain_note("resumed"),
     RetriedNow: _plain_note("retried now"),
-    SignalReceived: _TimelineBuilder._message,
-    SignalBuffered: _TimelineBuilder._message,
-    SignalRefused: _TimelineBuilder._message,
-    UpdateAccepted: _TimelineBuilder._message,
-    UpdateRefused: _TimelineBuilder._message,
-    UpdateCompleted: _TimelineBuilder._message,
-    UpdateFailed: _TimelineBuilder._message,
-    SignalsUnread: _TimelineBuilder._message,
+    PolicyChanged: _TimelineBuilder._policy_changed,
+    **dict.fromkeys(TOLD, _TimelineBuilder._message),
     FlowParked: _TimelineBuilder._parked,
     Redriven: _TimelineBuilder._redriven,
     FlowCompleted: _TimelineBuilder._completed,

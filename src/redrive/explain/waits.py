@@ -65,7 +65,7 @@ def _open_items(facts: FlowFacts) -> Iterator[Wait]:
             waiting = facts.history.items[item.number]
             retry_at, why = tries.get(item.number), summarize(waiting.deferred)
             until = None if retry_at is None else facts.moment(retry_at)
-            yield Wait(what=f"attempt {_next_attempt(last)} of {name_item(item)}", until=until, why=why)
+            yield Wait(what=f"attempt {_next_attempt(last, item)} of {name_item(item)}", until=until, why=why)
 
 
 def _open_timers(facts: FlowFacts, has_open_items: bool) -> Iterator[Wait]:
@@ -83,7 +83,7 @@ def _open_timers(facts: FlowFacts, has_open_items: bool) -> Iterator[Wait]:
         yield Wait(what=f"timer {timer.number}{'' if certain else _MAYBE_CANCELLED}", until=timer.until)
 
 
-def _next_attempt(last: AttemptSummary | None) -> str:
+def _next_attempt(last: AttemptSummary | None, item: ItemEntry) -> str:
     if last is None:
         # The item was held back before its first attempt.
         return "1"
@@ -92,7 +92,9 @@ def _next_attempt(last: AttemptSummary | None) -> str:
     if last.decision is None or last.decision.answer != "retry":
         return str(last.number + 1)
     because = last.decision.because
-    return format_attempt_number(last.number + 1, because.attempt + 1, because.attempts)
+    # Of a policy that was changed since, the decision does not know.
+    most = item.policy.get("attempts") if item.policy_from == "operator" else because.attempts
+    return format_attempt_number(last.number + 1, because.attempt + 1, most)
 
 
 def _due(wait: Wait) -> float:

@@ -14,6 +14,7 @@ from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, Chi
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
+from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.run_events import RunContinued
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
@@ -308,6 +309,7 @@ AnyEvent = (
     | Paused
     | Resumed
     | RetriedNow
+    | PolicyChanged
     | FlowParked
     | Redriven
     | RunContinued

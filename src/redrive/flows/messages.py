@@ -43,6 +43,17 @@ class RetryNow(Message, frozen=True):
     """Begin the next attempts now, instead of at the times for which they wait."""
 
 
+class ChangePolicy(Message, frozen=True):
+    """Follow another retry policy from now on."""
+
+    policy: msgspec.Raw
+    """In redrive's own notation."""
+    replaces: bool = False
+    """Whether it replaces the policy; otherwise only the fields that it names."""
+    step: str = ""
+    """Only the work items of this step; empty: all that are open."""
+
+
 class Redrive(Message, frozen=True):
     pass
 
@@ -111,6 +122,7 @@ AnyMessage = (
     | Pause
     | Resume
     | RetryNow
+    | ChangePolicy
     | Redrive
     | ResetItem
     | CompleteItem

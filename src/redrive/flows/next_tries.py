@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 
 # Stored times are rounded to microseconds.
 _ROUNDING = 0.001

@@ -12,6 +12,7 @@ from redrive.flows.history import FlowHistory
 from redrive.flows.messages import (
     AnyMessage,
     Cancel,
+    ChangePolicy,
     ChildEnded,
     Completion,
     ManualResolution,
@@ -23,6 +24,7 @@ from redrive.flows.messages import (
 )
 from redrive.stores.records import Message
 from redrive.telemetry.logs import log_flow
+from redrive.worker.flow.change_policy import change_policy
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution
 from redrive.worker.flow.retry_now import retry_now
@@ -54,6 +56,8 @@ class Inbox:
             run.begin_or_continue()
         elif isinstance(said, RetryNow):
             retry_now(run, said, at)
+        elif isinstance(said, ChangePolicy):
+            change_policy(run, said, at)
         elif isinstance(said, Signal):
             run.signals.receive(said, at, run.has_begun and not run.log.is_held)
         elif isinstance(said, Completion):

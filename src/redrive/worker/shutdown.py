@@ -8,7 +8,7 @@ from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.formatting.text import format_count
 from redrive.formatting.times import format_duration
 from redrive.runners.attempt import Attempt

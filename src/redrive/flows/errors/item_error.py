@@ -5,7 +5,7 @@ from typing import cast
 
 from redrive.flows.errors.stored_error import rebuild_error
 from redrive.flows.events import AttemptFailed, ItemGaveUp
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.policies.report import AttemptRecord, Report, attach, next_step
 
 _ITEM = "__redrive_item__"

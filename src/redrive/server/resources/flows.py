@@ -1,6 +1,8 @@
 """Flows: start, list, get, explain, cancel, pause, resume."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -9,16 +11,19 @@ from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.handle import Handle
+from redrive.errors import DefinitionError
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.flows.retry_policy import as_policy
 from redrive.flows.tags import read_tags
 from redrive.server.access.api_keys import Caller
 from redrive.server.access.audit import audited
 from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of, context_of, visible_flow
 from redrive.server.contract.models import (
+    NO_CONTROL_CHARACTERS,
     Cursor,
     Limit,
     OperatorRequest,
@@ -29,7 +34,7 @@ from redrive.server.contract.models import (
     response_of,
 )
 from redrive.server.contract.operations import ResponseSpec, operation
-from redrive.server.contract.problems import ProblemError
+from redrive.server.contract.problems import ProblemError, unprocessable
 from redrive.server.observed.waits import FlowWait, next_rows, wait_of
 from redrive.server.requests.cursors import decode_cursor, encode_cursor
 from redrive.server.requests.flow_selection import LONGEST_KEY, FlowSelection, flow_query
@@ -45,6 +50,8 @@ MOST_ROWS = 10_000
 MOST_PAGES = 20
 """Of the store, that are read for one page of a limited key."""
 PLAIN_TEXT = "^[!-~]([ -~]*[!-~])?$"
+LONGEST_POLICY = 10_000
+NO_EXAMPLE: Mapping[str, str] = MappingProxyType({})
 EXAMPLE = {"graph": "order", "inputs": {"order_id": "17"}, "key": "order-17"}
 
 
@@ -305,34 +312,50 @@ class CancelRequest(OperatorRequest, frozen=True):
     """End the flow at once: none of its code runs any more, and nothing is compensated."""
 
 
-def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorRequest) -> Any:
+class PolicyRequest(OperatorRequest, frozen=True, kw_only=True):
+    policy: Annotated[str, Meta(min_length=1, max_length=LONGEST_POLICY)]
+    """In any notation, such as "attempts: 10"."""
+    step: Annotated[str, Meta(max_length=200, pattern=NO_CONTROL_CHARACTERS)] = ""
+    """Only the work of this step or action; empty: all that is under way."""
+
+
+def _endpoint(
+    name: str, summary: str, body: type[OperatorRequest] = OperatorRequest, example: Mapping[str, str] = NO_EXAMPLE
+) -> Any:
     about = operation(
         summary=summary,
         tag=TAG,
         role="operate",
         within_limits=True,
         body=body,
-        example={"why": "ordered twice", "by": "anna"},
+        example={"why": "ordered twice", "by": "anna", **example},
         responses={
             202: ResponseSpec(FlowRequested, "The request is in the flow's inbox, and its worker will carry it out.")
         },
-        errors=(404, 409),
+        errors=(404, 409, 422) if body is PolicyRequest else (404, 409),
     )
 
     async def send(request: Request[Any, Any, Any]) -> Response[bytes]:
         flow_id = path_parameter(request, "flow_id")
         wanted = await read_body(request, body)
         await visible_flow(request, flow_id)
+        if isinstance(wanted, PolicyRequest):
+            try:
+                as_policy(wanted.policy)
+            except DefinitionError as error:
+                raise unprocessable(error, "/policy") from None
         handle: Handle[Any] = app_of(request).handle(flow_id)
         requests: dict[str, Any] = {
             "cancel": handle.cancel,
             "pause": handle.pause,
             "resume": handle.resume,
             "retry": handle.retry_now,
+            "policy": handle.change_policy,
         }
-        settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
-        async with audited(request, f"flow.{name}", flow_id, by=wanted.by, detail=wanted.why):
-            await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
+        settings = msgspec.structs.asdict(wanted)
+        by, why = settings.pop("by"), settings.pop("why")
+        async with audited(request, f"flow.{name}", flow_id, by=by, detail=why):
+            await requests[name](by=operator_name(request.scope, by), why=why, **settings)
         return json_response(FlowRequested(id=flow_id, requested=name), 202)
 
     return post(f"/{{flow_id:str}}/{name}", name=name, opt=about)(send)
@@ -349,6 +372,12 @@ router = Router(
         _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),
         _endpoint("pause", "Pause a flow: it begins no more attempts, and running ones may finish"),
         _endpoint("resume", "Resume a paused flow, or a parked one whose code has been fixed"),
+        _endpoint(
+            "policy",
+            "Give the open work of a flow another retry policy, and decide its waits anew",
+            PolicyRequest,
+            {"why": "the bank is down all day", "policy": "{attempts: 10, max_wait: 30m}"},
+        ),
         _endpoint("retry", "Retry now: begin the next attempts of a flow now, instead of when their waits end"),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import Executor
 from redrive.flows.driver import Handler
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.runners.attempt import Attempt, Beat, Slot
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner

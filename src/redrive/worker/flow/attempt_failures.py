@@ -10,7 +10,7 @@ from redrive.failures.matching import lineage
 from redrive.failures.redaction import redact
 from redrive.flows.errors.stored_error import StoredError, store_error
 from redrive.flows.events import ItemGaveUp
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.decide import is_retried
 from redrive.policies.decision import Because, GiveUp, GiveUpKind

@@ -13,6 +13,7 @@ import msgspec
 from redrive.determinism.dice import Dice
 from redrive.errors import AttemptTimeoutError, CircuitOpenError, Snooze
 from redrive.failures.failure import Failure
+from redrive.failures.matching import lineage
 from redrive.flows.driver import Driver
 from redrive.flows.errors.error_details import kept_text
 from redrive.flows.errors.item_error import item_error
@@ -26,11 +27,12 @@ from redrive.flows.events import (
     ItemCompleted,
     ItemGaveUp,
 )
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.values.signature import NOT_READ
 from redrive.policies.decide import decide
-from redrive.policies.decision import CLEAR, Conditions, RetryAt
+from redrive.policies.decision import CLEAR, Conditions, Decision, RetryAt
+from redrive.policies.policy import Policy
 from redrive.runners.attempt import Attempt
 from redrive.stores.activity import ActivityOutcome
 from redrive.telemetry.events import Event
@@ -170,6 +172,17 @@ class AttemptLifecycle:
         if starter.concurrency is not None and item.state != "running" and item.number not in starter.waiting_for_slot:
             # Otherwise its next attempt has begun already, and still counts for its step.
             starter.release_step(item, at)
+
+    def decide_again(self, item: Item, policy: Policy) -> Decision:
+        """Decide about the item's last failure under another policy, as of then."""
+        last, history = item.failures[-1], item.decided_from
+        assert history is not None  # noqa: S101 - a decision about it was made
+        history = msgspec.structs.replace(history, started_at=item.started_at or history.started_at)
+        # The log has the names of its class with the error alone.
+        names = lineage(type(rebuild_error(last.event.error)))
+        failure = msgspec.structs.replace(last.event.failure, lineage=names)
+        wanted = self._steps is None or self._steps.awaits_item(item.number)
+        return decide(policy, history, failure, last.ended, self._dice, CLEAR if wanted else UNWANTED)
 
     def return_attempt(self, item: Item, at: float, until: float, reason: str) -> None:
         """The attempt does not count; make it again at `until`."""

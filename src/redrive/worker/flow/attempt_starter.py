@@ -11,10 +11,11 @@ from redrive.flows.commands import ScheduleItem
 from redrive.flows.driver import Driver, Handler
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.policies.history import cut_at
 from redrive.runners.attempt import Slot
+from redrive.stores.records import RetryStatus
 from redrive.worker.dependency_guard import Deferred, DependencyGuard
 from redrive.worker.dependency_line import DependencyLine
 from redrive.worker.flow.attempt_dispatcher import AttemptDispatcher
@@ -255,6 +256,11 @@ class AttemptStarter:
         """Add or update the item's row in the retry queue."""
         self.listed[item.number] = None
         self._log.journal.put_retry(retry_row(self._log.record, item, "waiting", self.dependency_of(item)))
+
+    def list_again(self, item: Item) -> None:
+        """Update the item's row, which says what its policy allows."""
+        status: RetryStatus = "waiting" if item.state == "waiting" else "dispatched"
+        self._log.journal.put_retry(retry_row(self._log.record, item, status, self.dependency_of(item)))
 
     def find_listed(self) -> None:
         """After the history was replaced: find the items that have a row in the retry queue."""

@@ -21,7 +21,7 @@ from redrive.flows.driver import Driver
 from redrive.flows.errors.stored_error import store_error
 from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.flow_end import end_event
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.message_events import SignalBuffered, SignalsUnread, UpdateCompleted, UpdateFailed
 from redrive.flows.run_events import RunContinued
 from redrive.worker.flow.attempt_starter import AttemptStarter

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.records import DeadLetter, FlowRecord
 

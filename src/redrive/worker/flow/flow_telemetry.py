@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from redrive.failures.redaction import redact
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.stores.records import FlowRecord
 from redrive.telemetry import events
 from redrive.telemetry.stream import emit

@@ -8,7 +8,8 @@ from msgspec import UNSET
 
 from redrive.flows.child_events import ChildFailed, ChildStarted
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, is_activation
-from redrive.flows.history import FlowHistory, Item, fold_in_chunks
+from redrive.flows.history import FlowHistory, fold_in_chunks
+from redrive.flows.item import Item
 from redrive.flows.messages import AnyMessage, ManualResolution, Redrive, Signal
 from redrive.flows.registry import GRAPH
 from redrive.flows.rewind import Rewind, rewind_in_chunks

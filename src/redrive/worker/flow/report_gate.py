@@ -7,7 +7,7 @@ from redrive.errors import UnknownDefinitionError
 from redrive.flows.driver import Driver
 from redrive.flows.events import AttemptClosed
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.timer_queue import Alarm

@@ -1,7 +1,7 @@
 """Describe a work item that failed and will be retried as a row of the retry queue."""
 
 from redrive.failures.redaction import redact
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.flows.waits import WaitsFor
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy

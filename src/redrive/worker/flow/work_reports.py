@@ -5,7 +5,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.driver import Driver
 from redrive.flows.events import AttemptFailed, FlowCancelled, FlowCompleted, FlowFailed, ItemGaveUp
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.history import Item
+from redrive.flows.item import Item
 from redrive.policies.decision import GiveUp
 from redrive.telemetry.tracing import current_tracer
 from redrive.telemetry.work import (

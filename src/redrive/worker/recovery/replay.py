@@ -15,7 +15,8 @@ from redrive.errors import (
 from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
 from redrive.flows.events import FlowParked, ItemDeferred, Line, Redriven, Resumed
-from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
+from redrive.flows.history import FlowHistory, fold, fold_in_chunks
+from redrive.flows.item import Item
 from redrive.flows.messages import Cancel, ManualResolution, Signal
 from redrive.flows.replay import began_at, has_begun, last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message

@@ -101,6 +101,30 @@ def retry_command(
     _send("retry", flow, why, by, store, as_json)
 
 
+def policy_command(
+    flow: FlowArgument,
+    retry: Annotated[
+        str, typer.Option("--retry", metavar="POLICY", help="The new policy, in any notation: 'attempts: 10'.")
+    ] = "",
+    step: Annotated[str, typer.Option("--step", metavar="NAME", help="Only the work of this step or action.")] = "",
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Give the open work of a flow another retry policy. Its waits between attempts are decided anew under it.
+
+    \b
+    redrive flows policy 0197f2a4 --retry '{attempts: 10, max_wait: 30m}' --why 'the bank is down all day'
+    """
+    if not retry:
+        raise BadInput("--retry is missing; give the new policy: --retry 'attempts: 10'")
+    from redrive.flows.retry_policy import as_policy
+
+    as_policy(retry)
+    _send("policy", flow, why, by, store, as_json, policy=retry, step=step)
+
+
 def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **settings: Any) -> None:
     """Leave the request in the flow's inbox, and say whether a live worker can carry it out."""
     reason, name = required_reason(why), operator(by)
@@ -123,10 +147,11 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
             "pause": handle.pause,
             "resume": handle.resume,
             "retry": handle.retry_now,
+            "policy": handle.change_policy,
         }
         async with audited(app, f"flow.{verb}", flow_id, by=name, detail=reason):
             await requests[verb](by=name, why=reason, **settings)
-        if settings and (await app.find(flow_id)).status == "cancelled":
+        if verb == "cancel" and settings and (await app.find(flow_id)).status == "cancelled":
             return "it has ended"
         if any(queue.pause for queue in await app.store.list_queues(app.now(), record.queue)):
             resume = f"redrive queues resume {shlex.quote(record.queue)}"
@@ -145,7 +170,8 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
     if as_json:
         print_json({"id": flow_id, "requested": verb, "by": name, "why": reason})
     else:
-        typer.echo(f"Asked flow {flow_id} to {verb}; {outlook}; see: redrive explain {flow_id}{store_option(store)}")
+        asked = "follow the new policy" if verb == "policy" else verb
+        typer.echo(f"Asked flow {flow_id} to {asked}; {outlook}; see: redrive explain {flow_id}{store_option(store)}")
 
 
 def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, as_json: bool) -> None:
