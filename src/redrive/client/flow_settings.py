@@ -9,7 +9,7 @@ from redrive.flows.retry_policy import Timeout
 from redrive.flows.tags import write_tags
 from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
-from redrive.stores.queue_names import check_queue
+from redrive.stores.queue_names import CONCURRENCY_KEY, check_queue, is_concurrency_key
 from redrive.stores.records import NewFlow
 from redrive.telemetry.traceparent import read_traceparent
 from redrive.telemetry.tracing import current_traceparent
@@ -28,6 +28,8 @@ class SharedSettings(TypedDict, total=False):
     """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
     traceparent: str | None
     """The W3C trace context that the flow's spans belong to; by default that of the current OpenTelemetry span."""
+    concurrency_key: str | None
+    """The flows of a queue with the same one, such as a tenant, take turns with others and share its limits per key."""
     tags: Mapping[str, str] | None
     """Names and texts to find flows by: {"tenant": "acme"}."""
 
@@ -54,12 +56,15 @@ def new_flow(
     priority: int = 0,
     delay: Any = None,
     traceparent: str | None = None,
+    concurrency_key: str | None = None,
     tags: Mapping[str, str] | None = None,
     batch: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
-    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
+    if not _is_key(key):
         raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
+    if not is_concurrency_key(concurrency_key):
+        raise ValueError(f"concurrency_key: {CONCURRENCY_KEY}")
     check_queue(queue)
     check_priority(priority)
     if traceparent is not None and (not isinstance(traceparent, str) or read_traceparent(traceparent) is None):
@@ -79,6 +84,7 @@ def new_flow(
         traceparent=current_traceparent() if traceparent is None else traceparent,
         batch=batch,
         tags=write_tags(tags),
+        concurrency_key=concurrency_key,
     )
 
 
@@ -88,6 +94,10 @@ def check_priority(priority: object) -> None:
         raise ValueError(
             f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
         )
+
+
+def _is_key(key: object) -> bool:
+    return key is None or (isinstance(key, str) and 0 < len(key) <= 500 and is_storable(key))
 
 
 def _start_time(now: float, delay: Any) -> float:

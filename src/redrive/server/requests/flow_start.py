@@ -57,6 +57,8 @@ class StartRequest(RequestModel, frozen=True):
     """Flows with a higher priority are claimed first."""
     delay: Annotated[float, Meta(ge=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
     """Begin later: seconds, or text such as "2h"."""
+    concurrency_key: Name | None = None
+    """Flows of a queue with the same one, such as a tenant, take turns with others and share its limits per key."""
 
 
 class StartedFlow(msgspec.Struct, frozen=True):
@@ -87,6 +89,7 @@ async def start_flow(
         detail = f"your API key does not allow {definition} in queue {body.queue}; use a key that does"
         raise ProblemError(403, detail)
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
+    settings["concurrency_key"] = body.concurrency_key
     if traceparent is not None and read_traceparent(traceparent) is not None:
         settings["traceparent"] = traceparent
     try:

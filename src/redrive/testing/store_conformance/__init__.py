@@ -21,6 +21,7 @@ from redrive.testing.store_conformance.batches import BatchConformance
 from redrive.testing.store_conformance.claims import ClaimConformance
 from redrive.testing.store_conformance.commits import CommitConformance
 from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
+from redrive.testing.store_conformance.flow_control import FlowControlConformance
 from redrive.testing.store_conformance.flows import FlowConformance
 from redrive.testing.store_conformance.inbox import InboxConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
@@ -40,6 +41,7 @@ class StoreConformance(
     InboxConformance,
     DeadLetterConformance,
     QueueConformance,
+    FlowControlConformance,
     ObservationConformance,
     BatchConformance,
     RegistryConformance,
