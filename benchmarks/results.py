@@ -61,7 +61,7 @@ async def commits(address: str, number: int) -> list[float]:
         for n in range(number):
             await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE)
             began = perf_counter()
-            await app.store.set_queue_limit("benchmark", n + 1)
+            await app.store.configure_queue("benchmark", {"limit": n + 1})
             taken.append((perf_counter() - began) * 1000)
     return taken
 

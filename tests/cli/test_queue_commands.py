@@ -20,7 +20,7 @@ def test_a_queue_is_paused_and_resumed(run: Command) -> None:
     assert (pause["by"], pause["why"]) == ("ann", "the provider is down")
     assert queue == {
         "name": "mail",
-        "limit": None,
+        **dict.fromkeys(("limit", "per_key", "rate", "key_rate", "aging")),
         "ready": 1,
         "waiting": 0,
         "due": 0,
@@ -60,12 +60,12 @@ def test_the_table_of_queues(run: Command) -> None:
         "retrying",
         "paused",
         "parked",
-        "limit",
+        "limits",
         "queue",
         "paused",
     ]
-    assert row[:9] == ["mail", "1", "1", "0", "0", "0", "0", "0", "10"]
-    assert " ".join(row[9:]) == "by ann 0s ago (down)"
+    assert row[:10] == ["mail", "1", "1", "0", "0", "0", "0", "0", "limit", "10"]
+    assert " ".join(row[10:]) == "by ann 0s ago (down)"
 
 
 def test_a_queue_is_limited(run: Command) -> None:
@@ -77,9 +77,33 @@ def test_a_queue_is_limited(run: Command) -> None:
     assert "to stop a queue: redrive queues pause" in run("queues", "limit", "mail", "0").refused()
 
 
+@pytest.mark.promise("E8")
+def test_a_queue_is_configured(run: Command) -> None:
+    started(run)
+    told = run("queues", "set", "mail", "--limit", "9", "--per-key", "2", "--rate", "100/m", "--aging", "10m").out
+    assert told == "Queue mail: limit 9, 2 a key, rate 100/m, priority +1 each 10m.\n"
+    assert (
+        run("queues", "set", "mail", "--limit", "none", "--key-rate", "5/s", "--json").data["queue"]
+        | {
+            "limit": None,
+            "per_key": 2,
+            "rate": "100/m",
+            "key_rate": "5/s",
+            "aging": 600.0,
+        }
+        == run("queues", "--json").data["queues"][-1]
+    )
+    assert "2 a key, rate 100/m" in run("queues").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("queues", "set", "mail"), "name what to set: --limit, --per-key"),
+        (("queues", "set", "mail", "--rate", "fast"), "--rate: 'fast' is not a rate; write how many in which time"),
+        (("queues", "set", "mail", "--key-rate", "0/s"), "--key-rate: '0/s': use 1 to"),
+        (("queues", "set", "mail", "--aging", "x"), "--aging: 'x'"),
+        (("queues", "set", "mail", "--per-key", "0"), "'0' is not a limit"),
         (("queues", "pause", "mail"), "--why is missing"),
         (("queues", "resume", "mail", "--why", " "), "--why is missing"),
         (("queues", "pause", "a\nb", "--why", "x"), "queue: use a name of 1 to 200 characters"),

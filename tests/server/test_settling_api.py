@@ -130,13 +130,41 @@ def test_queues_are_listed_and_limited(server: Serving) -> None:
     assert (answer.status_code, answer.json()["limit"]) == (200, 3)
     queues = {queue["name"]: queue for queue in server.client.get("/v1/queues").json()["queues"]}
     states = ("ready", "waiting", "due", "running", "paused", "parked")
-    assert queues["mail"] == {"name": "mail", "limit": 3, "pause": None, **dict.fromkeys(states, 0)}
+    assert queues["mail"] == {
+        "name": "mail",
+        "pause": None,
+        **dict.fromkeys(states, 0),
+        **dict.fromkeys(("per_key", "rate", "key_rate", "aging")),
+        "limit": 3,
+    }
     assert server.client.put("/v1/queues/mail", json={"limit": None}).json()["limit"] is None
     for limit in (0, -1, "many", 1.5):
         assert problem(server.client.put("/v1/queues/mail", json={"limit": limit}), 400)["pointer"] == "/limit"
-    assert problem(server.client.put("/v1/queues/mail", json={}), 400)["pointer"] == "/limit"
+    assert "name what to set: limit, per_key" in problem(server.client.put("/v1/queues/mail", json={}), 422)["detail"]
     for queue in ("x" * 201, "a%1b%5B2Jb", "a%0Ab"):
         assert problem(server.client.put(f"/v1/queues/{queue}", json={"limit": 1}), 422)["parameter"] == "queue"
+
+
+@pytest.mark.promise("E8")
+def test_a_queue_is_configured(server: Serving) -> None:
+    def put(**settings: Any) -> Any:
+        return server.client.put("/v1/queues/set", json=settings)
+
+    assert put(per_key=2, rate="100/m", key_rate="5/s", aging="10m").status_code == 200
+    answer = put(rate=None).json()
+    assert {name: answer[name] for name in ("limit", "per_key", "rate", "key_rate", "aging")} == {
+        "limit": None,
+        "per_key": 2,
+        "rate": None,
+        "key_rate": "5/s",
+        "aging": 600.0,
+    }
+    for rate in ("100", "0/m", "5/fortnight", "m/5", "1/2000d"):
+        assert problem(put(rate=rate), 422)["pointer"] == "/rate"
+    assert problem(put(aging="soon"), 422)["pointer"] == "/aging"
+    assert problem(put(per_key=0), 400)["pointer"] == "/per_key"
+    flow = server.start("action:srv_pay", {"cents": 1}, queue="set", concurrency_key="acme")
+    assert server.finished(flow)["concurrency_key"] == "acme"
 
 
 def test_a_queue_is_paused_and_resumed(server: Serving) -> None:

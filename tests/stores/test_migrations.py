@@ -56,7 +56,7 @@ INSERT INTO retry_queue (
 ) VALUES (
     'waits', 1, 'charge', 'default', 'waiting', 1, 4, 2.5, NULL, 'exponential', 500.0, 'exception', TIME(0.25)
 );
-INSERT INTO queue_limits VALUES ('narrow', 1);
+INSERT INTO queue_limits (name, "limit") VALUES ('narrow', 1);
 """
 RETRY_LIKE = """
 INSERT INTO retry_queue (

@@ -417,7 +417,7 @@ def test_a_claim_whose_answer_was_lost_is_answered_the_next_time(
         proxy = await scene.proxy()
         store, direct, admin = await scene.store(proxy), await scene.store(), await scene.connection()
         if limited:
-            await direct.set_queue_limit("default", 100)
+            await direct.configure_queue("default", {"limit": 100})
         lease = await joined(store)
         assert await claimed(store, lease) == []
         await direct.add_flows([new_flow(f"f{number}") for number in range(5)])
@@ -444,7 +444,7 @@ def test_a_claim_that_is_cancelled_leaves_no_transaction_to_whoever_comes_next()
 
     async def play(scene: Scene) -> None:
         store, admin = await scene.store(), await scene.connection()
-        await store.set_queue_limit("default", 100)
+        await store.configure_queue("default", {"limit": 100})
         lease = await joined(store)
         await store.add_flows([new_flow(f"f{number}") for number in range(40)])
         await claimed(store, lease, 1)
@@ -579,7 +579,7 @@ def test_no_flow_stays_with_a_worker_that_was_reaped_while_it_claimed(loop: int)
     async def play(scene: Scene) -> None:
         store, other, admin = await scene.store(), await scene.store(), await scene.connection()
         await store.add_flows([new_flow(f"f{number}") for number in range(50)])
-        await store.set_queue_limit("default", 1000 if loop % 2 else None)
+        await store.configure_queue("default", {"limit": 1000 if loop % 2 else None})
         for number in range(10):
             lease = await joined(store)
 
@@ -604,7 +604,7 @@ def test_a_worker_that_froze_while_it_claimed_does_not_hold_the_others_up(monkey
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()
         frozen, other = await scene.store(proxy), await scene.store()
-        await other.set_queue_limit("small", 2)
+        await other.configure_queue("small", {"limit": 2})
         await other.add_flows([new_flow(f"s{number}", queue="small") for number in range(5)])
         lease, others = await joined(frozen), await joined(other)
         assert len((await frozen.claim(lease, [WORK], None, 1, NOW)).flows) == 1

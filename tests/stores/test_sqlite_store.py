@@ -68,7 +68,7 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path, monkeypatc
             lambda: store.commit(lease, Batch(number=1)),
             lambda: store.send("a", "{}", 2.0),
             lambda: store.close_dead_letters(["a"], "discarded", "me", "why", 2.0, None),
-            lambda: store.set_queue_limit("default", 5),
+            lambda: store.configure_queue("default", {"limit": 5}),
         ]
         flushed: list[str] = []
         transact = store._writer._transact
@@ -178,7 +178,7 @@ def instructions(connection: sqlite3.Connection, lease: Lease) -> int:
 def test_flows_that_wait_cost_a_claim_nothing(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
         lease = await store.acquire_lease(WORKER, 60)
-        await store.set_queue_limit("full", 0)
+        await store.configure_queue("full", {"limit": 0})
 
         async def add(tag: str, each: int) -> None:
             for number in range(each):

@@ -135,7 +135,7 @@ def test_a_worker_that_is_never_at_rest_takes_up_a_suspect_and_what_comes_after_
         async with redrive.open(address, worker=False) as app:
             suspect = await app.start(Plain.call(1), queue="held")
             await lose_owners(app, 2)
-            await app.store.set_queue_limit("held", 0)
+            await app.store.configure_queue("held", {"limit": 0})
         async with redrive.open(address, poll=0.1, grace=0.0) as app:
             for _ in range(30):
                 await app.start(Endless.call())
@@ -144,7 +144,7 @@ def test_a_worker_that_is_never_at_rest_takes_up_a_suspect_and_what_comes_after_
                 return len(SEEN) > 300
 
             await until(all_run)
-            await app.store.set_queue_limit("held", None)
+            await app.store.configure_queue("held", {"limit": None})
             assert await app.handle(suspect.id).result(timeout=10) == 1
             assert await (await app.start(Plain.call(2), key="after it")).result(timeout=10) == 2
 

@@ -183,7 +183,7 @@ def test_a_worker_whose_claim_waits_for_a_frozen_neighbour_keeps_its_lease() -> 
 
     async def scenario() -> None:
         async with redrive.open(address, lease=1.5, worker=False) as starter:
-            await starter.store.set_queue_limit("small", 1)
+            await starter.store.configure_queue("small", {"limit": 1})
             await starter.start(wait_long(), queue="small")
             with psycopg.connect(address, options="-c search_path=redrive") as frozen:
                 frozen.execute("SELECT FROM queue_limits FOR UPDATE")

@@ -104,6 +104,7 @@ def build() -> typer.Typer:
         pause=queues.pause_command,
         resume=queues.resume_command,
         limit=queues.limit_command,
+        set=queues.set_command,
     )
     _add_group(
         app,

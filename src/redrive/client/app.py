@@ -37,6 +37,7 @@ from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord,
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep, Catalogue
+    from redrive.client.queue_control import QueueChanges
     from redrive.client.reported_outcomes import OutcomeStatus, ReportedOutcomes
     from redrive.client.step_resolution import StepResolution
     from redrive.client.step_views import StepView
@@ -77,6 +78,7 @@ class App(ManyFlows):
         connection: Any = None,
         signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
+        concurrency_key: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> Handle[T]:
@@ -92,6 +94,8 @@ class App(ManyFlows):
         signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
         is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
+        concurrency_key: flows of a queue with the same one, such as a tenant, take turns with others and share limits
+        that `configure_queue` sets per key.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
@@ -116,6 +120,7 @@ class App(ManyFlows):
             connection=connection,
             signal=signal,
             traceparent=traceparent,
+            concurrency_key=concurrency_key,
             tags=tags,
         )
 
@@ -266,7 +271,17 @@ class App(ManyFlows):
 
     async def limit_queue(self, queue: str, limit: int | None) -> None:
         """Let at most `limit` flows of a queue run at once, in the whole fleet; None: any number."""
-        await self._queues.limit(queue, limit)
+        await self._queues.configure(queue, {"limit": limit})
+
+    async def configure_queue(self, queue: str, **changes: "Unpack[QueueChanges]") -> None:
+        """Change what is set for a queue in the whole fleet: `await app.configure_queue("mail", rate="100/m")`.
+
+        limit: how many of its flows may run at once. per_key: how many of these may have the same concurrency key.
+        rate, key_rate: how many of its flows, or of those with the same key, may begin in which time: "100/m".
+        aging: the time of waiting after which the priority of a flow rises by one, such as "10m".
+        None removes a setting; what is not named stays.
+        """
+        await self._queues.configure(queue, changes)
 
     async def pause_queue(self, queue: str, *, by: str, why: str) -> bool:
         """Begin no attempt of this queue's flows, in the whole fleet, until it is resumed; running ones may finish.

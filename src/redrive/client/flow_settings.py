@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
-from redrive.flows.start_settings import check_key, check_priority, check_queue
+from redrive.flows.start_settings import check_concurrency_key, check_key, check_priority, check_queue
 from redrive.flows.tags import write_tags
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
@@ -25,6 +25,8 @@ class SharedSettings(TypedDict, total=False):
     """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
     traceparent: str | None
     """The W3C trace context that the flow's spans belong to; by default that of the current OpenTelemetry span."""
+    concurrency_key: str | None
+    """The flows of a queue with the same one, such as a tenant, take turns with others and share its limits per key."""
     tags: Mapping[str, str] | None
     """Names and texts to find flows by: {"tenant": "acme"}."""
 
@@ -51,11 +53,13 @@ def new_flow(
     priority: int = 0,
     delay: Any = None,
     traceparent: str | None = None,
+    concurrency_key: str | None = None,
     tags: Mapping[str, str] | None = None,
     batch: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
     check_key(key)
+    check_concurrency_key(concurrency_key)
     check_queue(queue)
     check_priority(priority)
     if traceparent is not None and (not isinstance(traceparent, str) or read_traceparent(traceparent) is None):
@@ -75,6 +79,7 @@ def new_flow(
         traceparent=current_traceparent() if traceparent is None else traceparent,
         batch=batch,
         tags=write_tags(tags),
+        concurrency_key=concurrency_key,
     )
 
 

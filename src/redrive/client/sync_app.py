@@ -29,6 +29,7 @@ from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord,
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep
+    from redrive.client.queue_control import QueueChanges
     from redrive.client.reported_outcomes import OutcomeStatus
     from redrive.client.step_views import StepView
     from redrive.flows.graphs.spec import StepSpec
@@ -142,6 +143,7 @@ class SyncApp(SyncManyFlows):
         connection: Any = None,
         signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
+        concurrency_key: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> SyncHandle[T]:
@@ -157,6 +159,8 @@ class SyncApp(SyncManyFlows):
         signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
         is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
+        concurrency_key: flows of a queue with the same one, such as a tenant, take turns with others and share limits
+        that `configure_queue` sets per key.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
@@ -170,6 +174,7 @@ class SyncApp(SyncManyFlows):
             "delay": delay,
             "signal": signal,
             "traceparent": traceparent,
+            "concurrency_key": concurrency_key,
             "tags": tags,
         }
         settings |= unknown  # which the app refuses
@@ -283,6 +288,16 @@ class SyncApp(SyncManyFlows):
     def limit_queue(self, queue: str, limit: int | None) -> None:
         """Let at most `limit` flows of a queue run at once, in the whole fleet; None: any number."""
         self._run(lambda app: app.limit_queue(queue, limit))
+
+    def configure_queue(self, queue: str, **changes: "Unpack[QueueChanges]") -> None:
+        """Change what is set for a queue in the whole fleet: `app.configure_queue("mail", rate="100/m")`.
+
+        limit: how many of its flows may run at once. per_key: how many of these may have the same concurrency key.
+        rate, key_rate: how many of its flows, or of those with the same key, may begin in which time: "100/m".
+        aging: the time of waiting after which the priority of a flow rises by one, such as "10m".
+        None removes a setting; what is not named stays.
+        """
+        self._run(lambda app: app.configure_queue(queue, **changes))
 
     def pause_queue(self, queue: str, *, by: str, why: str) -> bool:
         """Begin no attempt of this queue's flows, in the whole fleet, until it is resumed; running ones may finish.

@@ -29,6 +29,14 @@ def check_queue(queue: str) -> None:
         raise ValueError(f"queue: {QUEUE_NAME}")
 
 
+def check_concurrency_key(key: object) -> None:
+    """ValueError when flows cannot have this concurrency key; None is none."""
+    if key is not None and not is_queue(key):
+        raise ValueError(
+            "concurrency_key: use a text of 1 to 200 characters, without control characters and unpaired surrogates"
+        )
+
+
 def check_key(key: object) -> None:
     """ValueError when `key` is not a valid key of a flow; None is no key."""
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):

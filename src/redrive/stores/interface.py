@@ -169,8 +169,9 @@ class Store(Registry, Observations, Schedules, Batches, Protocol):
 
         skipped: those of the definitions whose flows are left to others this time.
 
-        Higher priority goes first, then the earlier wake-up. No two claims get the same flow, and no more flows of a
-        queue are owned at once than its limit allows. Flows of a paused queue are not claimed, nor do they count for
+        Higher priority goes first, then the earlier wake-up; between the flows of a queue that have a concurrency key,
+        the keys take turns. No two claims get the same flow, and no claim takes more of a queue or a key than its
+        limits and rates allow (`redrive.stores.turns`). Flows of a paused queue are not claimed, nor do they count for
         `next_wake`. The worker is listed with these definitions from then on.
         """
         ...
@@ -258,7 +259,12 @@ class Store(Registry, Observations, Schedules, Batches, Protocol):
         """
         ...
 
-    async def set_queue_limit(self, queue: str, limit: int | None) -> None: ...
+    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        """Change these settings of a queue, by the names of the fields of QueueSettings; the others stay as they are.
+
+        A rate that changes starts afresh.
+        """
+        ...
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
         """Pause the queue, or resume it with None; return whether that changed anything.
@@ -268,7 +274,7 @@ class Store(Registry, Observations, Schedules, Batches, Protocol):
         ...
 
     async def list_queues(self, now: float, queue: str | None = None) -> list[QueueRecord]:
-        """Return the queues that have flows, a limit or a pause, sorted by name; or this one, if it has any of them."""
+        """Return the queues that have flows, settings or a pause, sorted by name; or this one, if it has any."""
         ...
 
     async def count_retries(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Which names and limits a queue may have."""
+"""Which names, keys and limits a queue may have."""
 
 from redrive.flows.start_settings import CONTROL_CHARACTERS, QUEUE_NAME, check_queue, is_queue
 
@@ -7,8 +7,8 @@ __all__ = ["CONTROL_CHARACTERS", "LARGEST_LIMIT", "QUEUE_NAME", "check_limit", "
 LARGEST_LIMIT = 2**31 - 1
 
 
-def check_limit(limit: object) -> None:
+def check_limit(limit: object, name: str = "limit") -> None:
     """Raise ValueError unless this is how many flows of a queue may run at once; None: any number."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_LIMIT):
         allowed = f"use a whole number from 1 to {LARGEST_LIMIT}, or None for no limit"
-        raise ValueError(f"limit: {limit!r:.40} is not allowed; {allowed}")
+        raise ValueError(f"{name}: {limit!r:.40} is not allowed; {allowed}")

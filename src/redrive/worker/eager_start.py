@@ -1,7 +1,7 @@
 """Start flows eagerly: one transaction adds a flow and begins its first attempts in the process that starts it.
 
 No other worker is asked and nothing is claimed. So a worker does this only when it has caught up with the flows that
-others started; a flow with a key or a large input, or in a queue with a limit or a pause, is added like any other.
+others started; a flow with a key or a large input, or in a queue with settings or a pause, is added like any other.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class EagerStart:
         self._paused_queues = paused_queues
         self._waiting: dict[str, asyncio.Future[bool | None]] = {}
         self._limited_queues: set[str] = set()
-        """Queues with a limit, learned from refused commits: their flows must be claimed."""
+        """Queues with settings, learned from refused commits: their flows must be claimed."""
         self._context = contextvars.copy_context()
         """Flows run in the worker's context, whoever starts them."""
 
@@ -81,6 +81,7 @@ class EagerStart:
         settings = self._settings
         return (
             flow.key is None
+            and flow.concurrency_key is None
             # Such starts take turns, however many there are.
             and len(flow.input) <= LARGE_JSON
             and flow.start_at <= flow.created_at

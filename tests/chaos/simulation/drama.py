@@ -23,6 +23,7 @@ from redrive.errors import (
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.flows.history import fold
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT
+from redrive.stores.queues import QueueSettings
 from redrive.stores.records import FlowRecord
 from redrive.testing.fleet.checks import log_of
 from redrive.testing.fleet.fate import Faults
@@ -51,7 +52,7 @@ class Drama:
         self.refused: list[tuple[str, Exception]] = []
         """Starts that raised: the id that the flow would have had, and the error."""
         self._key_numbers = 0
-        self.history.server.data.limits["narrow"] = random.choice((1, 2))
+        self.history.server.data.queue_settings["narrow"] = QueueSettings(limit=random.choice((1, 2)))
         for _ in range(random.choice((1, 2, 2, 3, 4))):
             self._plan_flow()
 

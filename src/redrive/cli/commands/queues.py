@@ -24,7 +24,7 @@ MOST_NAMED = 10
 
 
 def list_command(store: StoreOption = "", as_json: JsonOption = False) -> None:
-    """List queues with their limits, their pauses, and how many of their flows are in which state.
+    """List queues with their limits and rates, their pauses, and how many of their flows are in which state.
 
     \b
     ready     wait for a worker          running   are owned by a worker
@@ -47,10 +47,10 @@ def list_command(store: StoreOption = "", as_json: JsonOption = False) -> None:
     else:
         now = SYSTEM_CLOCK.wall()
         rows = [
-            (one["name"], *(str(one[state]) for state in STATES), _format_limit(queue.limit), _format_pause(queue, now))
+            (one["name"], *(str(one[state]) for state in STATES), _format_settings(queue), _format_pause(queue, now))
             for one, queue in zip(shown, queues, strict=True)
         ]
-        print_table(("queue", *STATES, "limit", "queue paused"), rows, whole="queue")
+        print_table(("queue", *STATES, "limits", "queue paused"), rows, whole="queue")
 
 
 def pause_command(
@@ -132,6 +132,65 @@ def limit_command(
         typer.echo(f"Queue {queue}: limit {_format_limit(number) or NO_LIMIT}, {found.record.running} running now.")
 
 
+def set_command(
+    queue: QueueArgument,
+    limit: Annotated[str, typer.Option(metavar="N", help="How many of its flows may run at once.")] = "",
+    per_key: Annotated[
+        str, typer.Option("--per-key", metavar="N", help="How many of these may have the same concurrency key.")
+    ] = "",
+    rate: Annotated[
+        str, typer.Option(metavar="N/TIME", help="How many of its flows may begin in which time: 100/m, 5/s, 10/30s.")
+    ] = "",
+    key_rate: Annotated[
+        str, typer.Option("--key-rate", metavar="N/TIME", help="The same for each concurrency key.")
+    ] = "",
+    aging: Annotated[
+        str, typer.Option(metavar="DURATION", help="Raise the priority of a flow by one for each such time it waits.")
+    ] = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Set how many flows of a queue, or of a key in it, may run at once or begin in a time, in the whole fleet.
+
+    What is not named stays as it is; none removes a setting.
+
+    \b
+    redrive queues set mail --rate 100/m --per-key 2
+    redrive queues set mail --rate none
+    """
+    from redrive.client.queue_control import checked_changes
+
+    changes: Any = {}
+    for name, text in (("limit", limit), ("per_key", per_key)):
+        if text:
+            changes[name] = _read_limit(text)
+    changes |= {
+        name: None if text == NO_LIMIT else text
+        for name, text in (("rate", rate), ("key_rate", key_rate), ("aging", aging))
+        if text
+    }
+    if not changes:
+        raise BadInput("name what to set: --limit, --per-key, --rate, --key-rate or --aging")
+    try:
+        checked_changes(changes)
+    except ValueError as error:
+        raise BadInput(f"--{str(error).replace('key_rate', 'key-rate')}") from None
+
+    async def configure(app: "App") -> "_Queue":
+        await _check(app, queue)
+        detail = ", ".join(f"{name}: {NO_LIMIT if value is None else value}" for name, value in changes.items())
+        async with audited(app, "queue.limit", queue, by=operator(by), detail=detail):
+            await app.configure_queue(queue, **changes)
+        return await _find(app, queue)
+
+    found = with_app(store, configure)
+    if as_json:
+        print_json(_changed(found, True))
+    else:
+        typer.echo(f"Queue {queue}: {_format_settings(found.record) or 'no limits'}.")
+
+
 def _read_limit(text: str) -> int | None:
     from redrive.stores.queue_names import LARGEST_LIMIT
 
@@ -194,6 +253,20 @@ def _changed(queue: _Queue, changed: bool) -> dict[str, Any]:
 
 def _format_limit(limit: int | None) -> str:
     return "" if limit is None else str(limit)
+
+
+def _format_settings(queue: "QueueRecord") -> str:
+    """The settings in words: "limit 10, 2 a key, rate 100/m"."""
+    from redrive.formatting.times import format_duration
+
+    parts = [
+        queue.limit is not None and f"limit {queue.limit}",
+        queue.per_key is not None and f"{queue.per_key} a key",
+        queue.rate is not None and f"rate {queue.rate}",
+        queue.key_rate is not None and f"{queue.key_rate} a key",
+        queue.aging is not None and f"priority +1 each {format_duration(queue.aging)}",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _format_pause(queue: "QueueRecord", now: float) -> str:

@@ -32,6 +32,10 @@ def start_command(
     queue: Annotated[str, typer.Option(help="The queue; workers can be limited to queues.")] = "default",
     priority: Annotated[int, typer.Option(help="Flows with a higher priority are claimed first.")] = 0,
     tag: GivenTagOption = None,
+    concurrency_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Such as a tenant: its flows take turns with others and share its limits."),
+    ] = None,
     delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin after this time: 30s, 2h, 1d.")] = "",
     env: EnvOption = "",
     store: StoreOption = "",
@@ -52,7 +56,7 @@ def start_command(
 
     async def start(app: "App") -> str:
         settings = {"key": key, "queue": queue, "priority": priority, "delay": seconds, "tags": tags}
-        handle = await definition.start(app, arguments, **settings)
+        handle = await definition.start(app, arguments, **settings, concurrency_key=concurrency_key)
         return handle.id
 
     flow_id = with_app(store, start, creates=True)

@@ -63,6 +63,8 @@ class StartRequest(RequestModel, frozen=True):
     """Begin later: seconds, or text such as "2h"."""
     tags: Tags | None = None
     """Names and texts to find the flow by."""
+    concurrency_key: Name | None = None
+    """Flows of a queue with the same one, such as a tenant, take turns with others and share its limits per key."""
 
 
 class StartedFlow(msgspec.Struct, frozen=True):
@@ -147,6 +149,7 @@ def settings_of(body: StartRequest) -> dict[str, Any]:
         "priority": body.priority,
         "delay": _delay(body),
         "tags": body.tags or None,
+        "concurrency_key": body.concurrency_key,
     }
 
 

@@ -65,6 +65,7 @@ class FlowResponse(ResponseModel, frozen=True):
     queue: str
     priority: int
     key: str | None
+    concurrency_key: str | None
     created_at: datetime
     start_at: datetime
     wake_at: datetime | None

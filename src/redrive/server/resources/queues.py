@@ -1,11 +1,13 @@
-"""Queues, their limits and their pauses."""
+"""Queues, their settings and their pauses."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+import msgspec
 from litestar import Request, Response, Router, get, post, put
 from msgspec import Meta
 
+from redrive.client.queue_control import LONGEST_AGING, checked_changes
 from redrive.server.access.audit import audited
 from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of
@@ -21,7 +23,7 @@ from redrive.server.contract.operations import ResponseSpec, operation
 from redrive.server.contract.problems import ProblemError
 from redrive.server.requests.parsing import path_parameter, read_body, read_query
 from redrive.stores.queue_names import LARGEST_LIMIT, QUEUE_NAME, is_queue
-from redrive.stores.queues import QueueRecord
+from redrive.stores.queues import SETTINGS, QueueRecord
 
 
 class PauseResponse(ResponseModel, frozen=True):
@@ -34,6 +36,14 @@ class QueueResponse(ResponseModel, frozen=True):
     name: str
     limit: int | None
     """How many of its flows may run at once, across all workers; null: no limit."""
+    per_key: int | None
+    """How many of these may have the same concurrency key; null: no limit."""
+    rate: str | None
+    """How many of its flows may begin in which time, such as "100/m"; null: no limit."""
+    key_rate: str | None
+    """How many of its flows with the same concurrency key may begin in which time; null: no limit."""
+    aging: float | None
+    """Seconds of waiting after which the priority of a flow rises by one; null: it does not."""
     ready: int
     waiting: int
     due: int
@@ -50,9 +60,25 @@ class QueueList(ResponseModel, frozen=True):
     queues: list[QueueResponse]
 
 
-class QueueLimit(RequestModel, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT)] | None
-    """null: no limit."""
+_Limit = Annotated[int, Meta(ge=1, le=LARGEST_LIMIT)] | None
+_Rate = Annotated[str, Meta(min_length=1, max_length=80)] | None
+
+
+class QueueSettingsRequest(RequestModel, frozen=True):
+    """What to set; null removes a setting, and what is left out stays as it is."""
+
+    limit: _Limit | msgspec.UnsetType = msgspec.UNSET
+    """How many of its flows may run at once, across all workers."""
+    per_key: _Limit | msgspec.UnsetType = msgspec.UNSET
+    """How many of these may have the same concurrency key."""
+    rate: _Rate | msgspec.UnsetType = msgspec.UNSET
+    """How many of its flows may begin in which time, such as "100/m"."""
+    key_rate: _Rate | msgspec.UnsetType = msgspec.UNSET
+    """How many of its flows with the same concurrency key may begin in which time."""
+    aging: (
+        Annotated[float, Meta(gt=0, le=LONGEST_AGING)] | Annotated[str, Meta(max_length=50)] | msgspec.UnsetType | None
+    ) = msgspec.UNSET
+    """The time of waiting after which the priority of a flow rises by one: seconds, or text such as "10m"."""
 
 
 @get(
@@ -77,22 +103,30 @@ async def queues(request: Request[Any, Any, Any]) -> Response[bytes]:
 @put(
     "/{queue:str}",
     opt=operation(
-        summary="Limit how many flows of a queue may run at once",
+        summary="Limit how many flows of a queue, or of a key, may run at once or begin in a time",
         tag="queues",
         role="admin",
-        description="The limit applies across all workers.",
-        body=QueueLimit,
-        example={"limit": 10},
-        responses={200: ResponseSpec(QueueResponse, "The queue, with its limit.")},
+        description="The settings apply across all workers.",
+        body=QueueSettingsRequest,
+        example={"limit": 10, "per_key": 2, "rate": "100/m"},
+        responses={200: ResponseSpec(QueueResponse, "The queue, with its settings.")},
         errors=(422,),
     ),
 )
-async def limit(request: Request[Any, Any, Any]) -> Response[bytes]:
+async def configure(request: Request[Any, Any, Any]) -> Response[bytes]:
     queue = _queue_of(request)
-    wanted = await read_body(request, QueueLimit)
-    app = app_of(request)
-    async with audited(request, "queue.limit", queue, detail=f"limit: {wanted.limit or 'none'}"):
-        await app.limit_queue(queue, wanted.limit)
+    wanted = await read_body(request, QueueSettingsRequest)
+    changes: Any = {name: value for name in SETTINGS if (value := getattr(wanted, name)) is not msgspec.UNSET}
+    if not changes:
+        raise ProblemError(422, f"name what to set: {', '.join(SETTINGS)}")
+    for name, value in changes.items():
+        try:
+            checked_changes({name: value})
+        except ValueError as error:
+            raise ProblemError(422, str(error), pointer=f"/{name}") from None
+    detail = ", ".join(f"{name}: {'none' if value is None else value}" for name, value in changes.items())
+    async with audited(request, "queue.limit", queue, detail=detail):
+        await app_of(request).configure_queue(queue, **changes)
     return await _found(request, queue)
 
 
@@ -145,7 +179,7 @@ router = Router(
     "/v1/queues",
     route_handlers=[
         queues,
-        limit,
+        configure,
         _endpoint(
             "pause",
             "Pause a queue: no attempt of its flows begins, and running ones may finish",

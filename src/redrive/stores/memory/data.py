@@ -1,7 +1,8 @@
 """The data of a memory store. Several stores can share it, as processes share a database."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,7 @@ from redrive.stores.activity import ActivityRow
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry
 from redrive.stores.batches import BatchRow
 from redrive.stores.leases import Lease, NewWorker
-from redrive.stores.queues import QueuePause, QueueRecord
+from redrive.stores.queues import NO_SETTINGS, QueuePause, QueueRecord, QueueSettings
 from redrive.stores.records import (
     FINISHED,
     NEVER_READS_AGAIN,
@@ -27,6 +28,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, lease_lost
 from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.schedules import ScheduleRow
+from redrive.stores.turns import LineName, Place, Served
 from redrive.stores.wake_listeners import WakeListeners
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
@@ -67,7 +69,10 @@ class MemoryData:
         self.messages: dict[int, Message] = {}
         """Unread messages."""
         self.workers: dict[int, Worker] = {}
-        self.limits: dict[str, int] = {}
+        self.queue_settings: dict[str, QueueSettings] = {}
+        self.rates: dict[Place, float] = {}
+        """The levels of rates."""
+        self.turns: dict[LineName, Served] = {}
         self.pauses: dict[str, QueuePause] = {}
         self.reports: dict[int, WorkerReport] = {}
         """By epoch."""
@@ -171,6 +176,11 @@ class MemoryData:
         """Return how many flows of the queue are owned, by any worker."""
         return sum(self.flows[one].queue == queue for flows in self.owned.values() for one in flows)
 
+    def held_in(self, queue: str) -> Counter[str]:
+        """Return how many flows of the queue are owned, by concurrency key."""
+        owned = (self.flows[one] for flows in self.owned.values() for one in flows)
+        return Counter(flow.concurrency_key for flow in owned if flow.queue == queue and flow.concurrency_key)
+
     def holder(self, lease: Lease) -> Worker | None:
         """Return the worker that holds the lease, or None when the lease is not valid."""
         worker = self.workers.get(lease.epoch)
@@ -220,6 +230,17 @@ class MemoryData:
         ):
             del self.audit[oldest.id]
 
+    def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        before = self.queue_settings.get(queue, NO_SETTINGS)
+        after = msgspec.structs.replace(before, **changes)
+        if after == NO_SETTINGS:
+            self.queue_settings.pop(queue, None)
+        else:
+            self.queue_settings[queue] = after
+        for place in [place for place in self.rates if place[0] == queue]:
+            if before.rate != after.rate if place[1] == "" else before.key_rate != after.key_rate:
+                del self.rates[place]
+
     def set_pause(self, queue: str, pause: QueuePause | None) -> bool:
         """Pause or resume the queue; return whether that changed anything."""
         was_paused = queue in self.pauses
@@ -230,8 +251,8 @@ class MemoryData:
         return was_paused == (pause is None)
 
     def queues(self, now: float, only: str | None) -> list[QueueRecord]:
-        """Return the queues that have a limit, a pause or flows, with how many of their flows are in each state."""
-        counts: dict[str, Counter[str]] = {queue: Counter() for queue in (*self.limits, *self.pauses)}
+        """Return the queues that have settings, a pause or flows, with how many of their flows are in each state."""
+        counts: dict[str, Counter[str]] = {queue: Counter() for queue in (*self.queue_settings, *self.pauses)}
         for flow in self.flows.values():
             if flow.status not in FINISHED:
                 of_queue = counts.setdefault(flow.queue, Counter())
@@ -240,9 +261,14 @@ class MemoryData:
         return [
             QueueRecord(
                 name=queue,
-                limit=self.limits.get(queue),
                 pause=self.pauses.get(queue),
-                **{state: of_queue[state] for state in ("ready", "waiting", "due", "running", "paused", "parked")},
+                ready=of_queue["ready"],
+                waiting=of_queue["waiting"],
+                due=of_queue["due"],
+                running=of_queue["running"],
+                paused=of_queue["paused"],
+                parked=of_queue["parked"],
+                **msgspec.structs.asdict(self.queue_settings.get(queue, NO_SETTINGS)),
             )
             for queue, of_queue in sorted(counts.items())
             if only in (None, queue)

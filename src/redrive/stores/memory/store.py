@@ -3,7 +3,8 @@
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.memory.batches import MemoryBatches
+from redrive.stores.memory.claims import claim
 from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
@@ -130,33 +132,9 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
         now: float,
         skipped: Collection[str] = (),
     ) -> Claimed:
-        data = self._data
-        worker = data.valid_holder(lease)
+        worker = self._data.valid_holder(lease)
         worker.worker = msgspec.structs.replace(worker.worker, definitions=tuple(definitions))
-        matching = [
-            flow
-            for flow in map(data.flows.__getitem__, data.claimable)
-            if flow.definition in definitions
-            and flow.definition not in skipped
-            and (queues is None or flow.queue in queues)
-            and flow.queue not in data.pauses
-        ]
-        due = [flow for flow in matching if flow.status == "ready" or _is_due(flow, now)]
-        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and not _is_due(flow, now)]
-        room = {queue: most - data.owned_in(queue) for queue, most in data.limits.items()}
-        claimed: list[FlowRecord] = []
-        for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
-            if len(claimed) == limit:
-                break
-            if flow.queue in room:
-                if room[flow.queue] <= 0:
-                    continue
-                room[flow.queue] -= 1
-            mine = msgspec.structs.replace(flow, status="running", owner=lease.epoch, claims=flow.claims + 1)
-            data.put(mine)
-            claimed.append(mine)
-        next_wake = min((wake for wake in wakes if wake is not None), default=None)
-        return Claimed(claimed, next_wake, len(claimed) == limit, bool(room), frozenset(data.pauses))
+        return claim(self._data, lease, definitions, queues, limit, now, skipped)
 
     async def take_flow(self, lease: Lease, flow_id: str) -> FlowRecord | None:
         data = self._data
@@ -214,7 +192,7 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
             if flow.id in self._data.flows:
                 raise flow_exists(flow.id)
         for flow in batch.new_flows:
-            if flow.queue in self._data.limits:
+            if flow.queue in self._data.queue_settings:
                 raise queue_has_limit(flow.queue)
         owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.new_flows)}
         for change in batch.flows:
@@ -309,11 +287,8 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
             data.listeners.notify()
         return closed
 
-    async def set_queue_limit(self, queue: str, limit: int | None) -> None:
-        if limit is None:
-            self._data.limits.pop(queue, None)
-        else:
-            self._data.limits[queue] = limit
+    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        self._data.configure_queue(queue, changes)
         self._data.listeners.notify()
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
@@ -326,8 +301,3 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
 
     async def count_retries(self) -> dict[str, int]:
         return dict(Counter(row.queue for row in self._data.retries.values()))
-
-
-def _is_due(flow: FlowRecord, now: float) -> bool:
-    """Whether a waiting flow is due; one without a time waits for a message."""
-    return flow.wake_at is not None and flow.wake_at <= now

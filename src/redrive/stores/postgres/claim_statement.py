@@ -5,72 +5,72 @@ from redrive.stores.postgres.columns import FLOW, selected
 MAX_DUE = 500
 """How many due flows of a partition one claim looks at."""
 
+# Flows with a concurrency key are in lines of their own; see `claim_in_turns`.
+READY = "status = 'ready' AND concurrency_key IS NULL"
+
 # All partitions (queue and definition) with such flows, found by jumping from one to the next in the index.
-_PARTITIONS = """
-{status}_partitions (queue, definition) AS (
-    (SELECT queue, definition FROM flows WHERE status = '{status}' ORDER BY queue, definition LIMIT 1)
+PARTITIONS = """
+{name}_partitions (queue, definition) AS (
+    (SELECT queue, definition FROM flows WHERE {of} ORDER BY queue, definition LIMIT 1)
     UNION ALL
-    SELECT following.queue, following.definition FROM {status}_partitions AS p CROSS JOIN LATERAL (
+    SELECT following.queue, following.definition FROM {name}_partitions AS p CROSS JOIN LATERAL (
         SELECT f.queue, f.definition FROM flows AS f
-        WHERE f.status = '{status}' AND (f.queue, f.definition) > (p.queue, p.definition)
+        WHERE {of} AND (f.queue, f.definition) > (p.queue, p.definition)
         ORDER BY f.queue, f.definition LIMIT 1
     ) AS following
 ),
-{status}_wanted AS (
-    SELECT p.queue, p.definition FROM {status}_partitions AS p, lease
-    WHERE p.definition = ANY ($2::text[]) AND ($3::text[] IS NULL OR p.queue = ANY ($3))
-        AND NOT EXISTS (SELECT FROM queue_pauses AS q WHERE q.name = p.queue)
+{name}_wanted AS (
+    SELECT p.queue, p.definition FROM {name}_partitions AS p
+    WHERE p.definition = ANY ({definitions}::text[]) AND ({queues}::text[] IS NULL OR p.queue = ANY ({queues}))
+        AND NOT EXISTS (SELECT FROM queue_pauses AS q WHERE q.name = p.queue) {also}
 )"""
+
+
+def _partitions(name: str, of: str) -> str:
+    return PARTITIONS.format(name=name, of=of, definitions="$2", queues="$3", also="AND EXISTS (SELECT FROM lease)")
+
 
 # Ready flows are first counted without locks, then that many of each partition are locked with SKIP LOCKED. So
 # concurrent claims take different flows, and no claim locks a flow that it does not take.
 # Due flows that are not taken become ready, so that the next claim finds them in order of priority.
-# If limits were not locked ($6 is NULL) and candidates are in queues with limits, nothing is taken: one of these may
-# have the highest priority.
+# If candidates are in queues with settings, or flows have concurrency keys, nothing is taken: see `claim_in_turns`.
 # The lease is locked only when there are flows to take, so a claim that finds nothing writes nothing, not even a lock.
 CLAIM = f"""
 WITH RECURSIVE lease AS MATERIALIZED (
-    SELECT epoch FROM workers WHERE epoch = $1 AND expires_at > now() AND claim_floor <= $7
+    SELECT epoch FROM workers WHERE epoch = $1 AND expires_at > now() AND claim_floor <= $6
 ),
-{_PARTITIONS.format(status="ready")},
-{_PARTITIONS.format(status="waiting")},
+{_partitions("ready", READY)},
+{_partitions("waiting", "status = 'waiting'")},
+{_partitions("keyed", "status = 'ready' AND concurrency_key IS NOT NULL")},
 due AS MATERIALIZED (
-    SELECT f.id, f.queue, f.definition, f.priority, f.wake_at FROM waiting_wanted AS w CROSS JOIN LATERAL (
+    SELECT f.id, f.queue, f.definition, f.priority, f.wake_at, f.concurrency_key
+    FROM waiting_wanted AS w CROSS JOIN LATERAL (
         SELECT * FROM flows
         WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at <= to_timestamp($5)
         ORDER BY wake_at LIMIT {MAX_DUE} FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 candidates AS (
-    SELECT * FROM due
+    SELECT id, queue, definition, priority, wake_at FROM due
     UNION ALL
     SELECT NULL, w.queue, w.definition, f.priority, f.wake_at FROM ready_wanted AS w CROSS JOIN LATERAL (
         SELECT priority, wake_at FROM flows
-        WHERE status = 'ready' AND queue = w.queue AND definition = w.definition
+        WHERE {READY} AND queue = w.queue AND definition = w.definition
         ORDER BY priority DESC, wake_at LIMIT $4
     ) AS f
 ),
-room AS MATERIALIZED (
-    SELECT name, CASE WHEN name = ANY ($6::text[])
-        THEN "limit" - (SELECT count(*) FROM flows WHERE queue = name AND owner IS NOT NULL)
-        ELSE 0
-    END AS free FROM queue_limits
-),
 limited AS MATERIALIZED (
-    SELECT EXISTS (SELECT FROM candidates JOIN room ON room.name = candidates.queue) AS found
+    SELECT EXISTS (SELECT FROM candidates JOIN queue_limits ON queue_limits.name = candidates.queue)
+        OR EXISTS (SELECT FROM due WHERE concurrency_key IS NOT NULL)
+        OR EXISTS (SELECT FROM keyed_wanted) AS found
 ),
 picked AS MATERIALIZED (
-    SELECT c.id, c.queue, c.definition
-    FROM (
-        SELECT *, row_number() OVER (PARTITION BY queue ORDER BY priority DESC, wake_at) AS rank FROM candidates
-    ) AS c
-    LEFT JOIN room ON room.name = c.queue
-    WHERE (room.name IS NULL OR c.rank <= room.free) AND ($6 IS NOT NULL OR NOT (SELECT found FROM limited))
-    ORDER BY c.priority DESC, c.wake_at LIMIT $4
+    SELECT id, queue, definition FROM candidates WHERE NOT (SELECT found FROM limited)
+    ORDER BY priority DESC, wake_at LIMIT $4
 ),
 holder AS MATERIALIZED (
     SELECT epoch FROM workers
-    WHERE epoch = $1 AND expires_at > now() AND claim_floor <= $7 AND EXISTS (SELECT FROM picked) FOR KEY SHARE
+    WHERE epoch = $1 AND expires_at > now() AND claim_floor <= $6 AND EXISTS (SELECT FROM picked) FOR KEY SHARE
 ),
 taken AS MATERIALIZED (
     SELECT id FROM picked, holder WHERE id IS NOT NULL
@@ -78,12 +78,12 @@ taken AS MATERIALIZED (
     SELECT f.id FROM holder, (
         SELECT queue, definition, count(*) AS number FROM picked WHERE id IS NULL GROUP BY queue, definition
     ) AS p CROSS JOIN LATERAL (
-        SELECT id FROM flows WHERE status = 'ready' AND queue = p.queue AND definition = p.definition
+        SELECT id FROM flows WHERE {READY} AND queue = p.queue AND definition = p.definition
         ORDER BY priority DESC, wake_at LIMIT p.number FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 claimed AS (
-    UPDATE flows SET status = 'running', owner = $1, claims = claims + 1, claim_number = $7
+    UPDATE flows SET status = 'running', owner = $1, claims = claims + 1, claim_number = $6
     WHERE id IN (SELECT id FROM taken)
     RETURNING *
 ),
@@ -107,16 +107,6 @@ FROM lease LEFT JOIN claimed ON true
 WHERE EXISTS (SELECT FROM holder) OR NOT EXISTS (SELECT FROM picked)
 ORDER BY claimed.priority DESC, claimed.wake_at, claimed.id
 """  # noqa: S608 - all values are parameters
-
-# Locks the limits of queues with claimable flows, so that no other claim counts owned flows at the same time.
-LOCK_LIMITS = """
-SELECT name FROM queue_limits
-WHERE ($1::text[] IS NULL OR name = ANY ($1)) AND (
-    EXISTS (SELECT FROM flows WHERE status = 'ready' AND queue = name)
-    OR EXISTS (SELECT FROM flows WHERE status = 'waiting' AND queue = name AND wake_at <= to_timestamp($2))
-)
-ORDER BY name FOR UPDATE
-"""
 
 # Waits for a claim that is running, and rejects one that has yet to arrive.
 RAISE_CLAIM_FLOOR = """

@@ -6,16 +6,17 @@ from typing import Any
 
 from redrive.errors import StoreUnavailableError
 from redrive.stores.leases import Lease
-from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, LOCK_LIMITS, RAISE_CLAIM_FLOOR
+from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, RAISE_CLAIM_FLOOR
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import SharedConnection
 from redrive.stores.postgres.statements import UPDATE_DEFINITIONS
+from redrive.stores.postgres.turns import claim_in_turns
 from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.refusals import lease_lost
 
 
 class Claimer:
-    """Claims with one statement, or with a few where queues have limits."""
+    """Claims with one statement, or with a few where queues have settings or flows have concurrency keys."""
 
     def __init__(self, connection: SharedConnection, check: Callable[[Lease], None]) -> None:
         """check: raises LeaseLostError when the server is not the one that issued the lease."""
@@ -27,7 +28,7 @@ class Claimer:
         self._listed: tuple[int, list[str]] | None = None
         """The epoch and the definitions with which the worker is listed."""
         self._limited = False
-        """Whether the last claim found flows in queues with limits."""
+        """Whether the last claim found flows in queues with settings, or with concurrency keys."""
 
     async def claim(
         self,
@@ -43,8 +44,8 @@ class Claimer:
         self._number += 1
         number = self._number
 
-        async def claim(connection: Any, locked: Sequence[str] | None) -> Claimed:
-            rows = await connection.fetch(CLAIM, lease.epoch, *wanted, limit, now, locked, number)
+        async def claim(connection: Any) -> Claimed:
+            rows = await connection.fetch(CLAIM, lease.epoch, *wanted, limit, now, number)
             if not rows:
                 raise lease_lost(lease)
             *_, next_wake, more, self._limited, paused = rows[0]
@@ -53,8 +54,9 @@ class Claimer:
 
         async def claim_within_limits(connection: Any) -> Claimed:
             async with connection.transaction():
-                locked = [name for (name,) in await connection.fetch(LOCK_LIMITS, wanted[1], now)]
-                return await claim(connection, locked)
+                claimed = await claim_in_turns(connection, lease, *wanted, limit, now, number)
+            self._limited = claimed.limited
+            return claimed
 
         async def claim_all(connection: Any) -> Claimed:
             self._check(lease)
@@ -65,7 +67,7 @@ class Claimer:
             if unanswered and (flows := await _taken_by(connection, lease, unanswered, number)):
                 return Claimed(flows, None, more=True)
             if not self._limited:
-                first = await claim(connection, None)
+                first = await claim(connection)
                 if not self._limited:
                     return first
             return await claim_within_limits(connection)

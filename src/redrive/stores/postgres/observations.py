@@ -33,12 +33,16 @@ _DROP_ACTIVITY = "DELETE FROM activity WHERE at < to_timestamp($1)"
 _REPORTS = "SELECT epoch, date_part('epoch', at) AS at, body::text AS body FROM worker_reports ORDER BY epoch"
 # Each part is served by an index that holds no other flows.
 _COUNTS = """
+SELECT definition, queue, status, sum(count)::bigint AS count FROM (
 SELECT definition, queue, 'ready' AS status, count(*) AS count FROM flows
-WHERE status = 'ready' GROUP BY definition, queue
+WHERE status = 'ready' AND concurrency_key IS NULL GROUP BY definition, queue
+UNION ALL SELECT definition, queue, 'ready', count(*) FROM flows
+WHERE status = 'ready' AND concurrency_key IS NOT NULL GROUP BY definition, queue
 UNION ALL SELECT definition, queue, 'waiting', count(*) FROM flows WHERE status = 'waiting' GROUP BY definition, queue
 UNION ALL SELECT definition, queue, 'running', count(*) FROM flows WHERE owner IS NOT NULL GROUP BY definition, queue
 UNION ALL SELECT definition, queue, status, count(*) FROM flows
 WHERE status IN ('paused', 'parked') GROUP BY definition, queue, status
+) AS counted GROUP BY definition, queue, status
 """
 _RETRY_GROUPS = f"""
 SELECT definition, dependency, waits_for, error_type, count(*) AS count,

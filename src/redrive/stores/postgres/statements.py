@@ -1,6 +1,7 @@
 """The statements of the other verbs, by name. The connection's search path determines the schema."""
 
-from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, MESSAGE, selected
+from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, MESSAGE, named, selected
+from redrive.stores.queues import SETTINGS
 
 # ruff: noqa: S608 - all values are parameters
 
@@ -175,14 +176,17 @@ WHERE f.owner = $1 AND f.messages_sent > f.messages_read ORDER BY m.id
 
 COUNT_UNREAD = "SELECT count(*) FROM messages WHERE flow_id = $1"
 
-SET_QUEUE_LIMIT = """
-WITH changed AS (
-    INSERT INTO queue_limits (name, "limit") VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET "limit" = $2
-)
-SELECT pg_notify($3, '')
+# Waits for claims that hold the settings; a rate that changes starts afresh.
+LOCK_QUEUE = f"""
+INSERT INTO queue_limits (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name
+RETURNING {named(SETTINGS)}
 """
-
-DROP_QUEUE_LIMIT = "WITH changed AS (DELETE FROM queue_limits WHERE name = $1) SELECT pg_notify($2, '')"
+SET_QUEUE = """
+UPDATE queue_limits SET "limit" = $2, per_key = $3, rate = $4, key_rate = $5, aging = $6 WHERE name = $1
+"""
+DROP_QUEUE = "DELETE FROM queue_limits WHERE name = $1"
+FORGET_RATES = "DELETE FROM queue_rates WHERE name = $1 AND CASE WHEN key = '' THEN $2::boolean ELSE $3::boolean END"
+NOTIFY = "SELECT pg_notify($1, '')"
 
 PAUSE_QUEUE = """
 WITH changed AS (
@@ -199,7 +203,10 @@ SELECT EXISTS (SELECT FROM changed), pg_notify($2, '')
 
 _LIST_QUEUES = """
 WITH counted (name, ready, waiting, due, running, paused, parked) AS (
-    SELECT queue, count(*), 0, 0, 0, 0, 0 FROM flows WHERE status = 'ready' {of_queue} GROUP BY queue
+    SELECT queue, count(*), 0, 0, 0, 0, 0 FROM flows
+    WHERE status = 'ready' AND concurrency_key IS NULL {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, count(*), 0, 0, 0, 0, 0 FROM flows
+    WHERE status = 'ready' AND concurrency_key IS NOT NULL {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, count(*), count(*) FILTER (WHERE wake_at <= to_timestamp($1)), 0, 0, 0
     FROM flows WHERE status = 'waiting' {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, 0, 0, count(*), 0, 0 FROM flows WHERE owner IS NOT NULL {of_queue} GROUP BY queue
@@ -210,13 +217,13 @@ WITH counted (name, ready, waiting, due, running, paused, parked) AS (
     UNION ALL SELECT name, 0, 0, 0, 0, 0, 0 FROM queue_pauses
 )
 SELECT
-    name, "limit", date_part('epoch', at) AS at, "by", why,
+    name, {settings}, date_part('epoch', at) AS at, "by", why,
     sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiting, sum(due)::bigint AS due,
     sum(running)::bigint AS running, sum(paused)::bigint AS paused, sum(parked)::bigint AS parked
 FROM counted LEFT JOIN queue_limits USING (name) LEFT JOIN queue_pauses USING (name) {of_name}
-GROUP BY name, "limit", at, "by", why ORDER BY name
+GROUP BY name, {settings}, at, "by", why ORDER BY name
 """
-LIST_QUEUES = _LIST_QUEUES.format(of_queue="", of_name="")
-LIST_QUEUE = _LIST_QUEUES.format(of_queue="AND queue = $2", of_name="WHERE name = $2")
+LIST_QUEUES = _LIST_QUEUES.format(of_queue="", of_name="", settings=named(SETTINGS))
+LIST_QUEUE = _LIST_QUEUES.format(of_queue="AND queue = $2", of_name="WHERE name = $2", settings=named(SETTINGS))
 
 COUNT_RETRIES = "SELECT queue, count(*) FROM retry_queue GROUP BY queue"

@@ -1,7 +1,7 @@
 """The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError
@@ -29,7 +29,7 @@ from redrive.stores.postgres.observations import PostgresObservations
 from redrive.stores.postgres.registry import PostgresRegistry
 from redrive.stores.postgres.schedules import PostgresSchedules
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
-from redrive.stores.queues import QueuePause, QueueRecord
+from redrive.stores.queues import SETTINGS, QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -338,11 +338,22 @@ class PostgresStore(PostgresBatches, PostgresObservations, PostgresRegistry, Pos
             rows = await self._write(statements.CLOSE_DEAD_LETTERS_AND_SEND, *parameters)
         return [flow_id for (flow_id,) in rows]
 
-    async def set_queue_limit(self, queue: str, limit: int | None) -> None:
-        if limit is None:
-            await self._write(statements.DROP_QUEUE_LIMIT, queue, self._channel)
-        else:
-            await self._write(statements.SET_QUEUE_LIMIT, queue, limit, self._channel)
+    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        async def configure(connection: Any) -> None:
+            async with connection.transaction():
+                row = await connection.fetchrow(statements.LOCK_QUEUE, queue)
+                before = dict(zip(SETTINGS, row, strict=True))
+                after = before | dict(changes)
+                if all(value is None for value in after.values()):
+                    await connection.execute(statements.DROP_QUEUE, queue)
+                else:
+                    await connection.execute(statements.SET_QUEUE, queue, *after.values())
+                changed = [before[name] != after[name] for name in ("rate", "key_rate")]
+                if any(changed):
+                    await connection.execute(statements.FORGET_RATES, queue, *changed)
+                await connection.execute(statements.NOTIFY, self._channel)
+
+        await self._pool.run(configure, writes=True)
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
         if pause is None:

@@ -4,29 +4,32 @@ A claim never reads flows that are not due, are finished, or lie in a partition 
 flow with a large input: the update writes all of the row again, and meanwhile nobody else can write.
 """
 
+import itertools
 import math
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.leases import Lease
 from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
+from redrive.stores.sqlite.turns import Matches, Turns, has_keyed, queue_settings
+from redrive.stores.turns import Choice
 
 # Jumps in the index from the first flow of a partition to the first flow of the next.
 _PARTITIONS = """
 WITH RECURSIVE first_of_partition (number) AS (
-    SELECT (SELECT number FROM flows WHERE status = '{status}' ORDER BY queue, definition, {order} LIMIT 1)
+    SELECT (SELECT number FROM flows WHERE {of} ORDER BY queue, definition, {order} LIMIT 1)
     UNION ALL
     SELECT coalesce(
         (
             SELECT number FROM flows
-            WHERE status = '{status}' AND queue = here.queue AND definition > here.definition
+            WHERE {of} AND queue = here.queue AND definition > here.definition
             ORDER BY definition, {order} LIMIT 1
         ),
         (
-            SELECT number FROM flows WHERE status = '{status}' AND queue > here.queue
+            SELECT number FROM flows WHERE {of} AND queue > here.queue
             ORDER BY queue, definition, {order} LIMIT 1
         )
     )
@@ -34,8 +37,10 @@ WITH RECURSIVE first_of_partition (number) AS (
 )
 SELECT queue, definition FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
 """
-_WAITING_PARTITIONS = _PARTITIONS.format(status="waiting", order="wake_at")
-_READY_PARTITIONS = _PARTITIONS.format(status="ready", order="priority DESC, wake_at")
+# Flows with a concurrency key are in lines of their own; see `Turns`.
+_READY = "status = 'ready' AND concurrency_key IS NULL"
+_WAITING_PARTITIONS = _PARTITIONS.format(of="status = 'waiting'", order="wake_at")
+_READY_PARTITIONS = _PARTITIONS.format(of=_READY, order="priority DESC, wake_at")
 _MAKE_READY = """
 UPDATE flows SET status = 'ready' WHERE number IN (
     SELECT number FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at <= ?
@@ -47,13 +52,11 @@ _NEXT_WAKE = """
 SELECT wake_at FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at > ?
 ORDER BY wake_at LIMIT 1
 """
-_FIRST_READY = """
-SELECT -priority, wake_at, number FROM flows WHERE status = 'ready' AND queue = ? AND definition = ?
+_FIRST_READY = f"""
+SELECT -priority, wake_at, number FROM flows WHERE {_READY} AND queue = ? AND definition = ?
 ORDER BY priority DESC, wake_at LIMIT ?
-"""
-_LIMITS = 'SELECT name, "limit" FROM queue_limits'
+"""  # noqa: S608 - our own words
 _PAUSED = "SELECT name FROM queue_pauses"
-_OWNED = "SELECT queue, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue"
 # Two are enough to know: each that is large is read to its end.
 _TWO_LARGE = """
 SELECT number FROM flows
@@ -76,7 +79,6 @@ LARGE_INPUT = LARGE_JSON
 
 _Candidate = tuple[tuple[int, float, int], str, str]
 """Its place in the order, which ends with its number; its queue and its definition."""
-_Matches = Callable[[str, str], bool]
 
 
 def claim(
@@ -97,14 +99,21 @@ def claim(
         return definition in wanted and (queues is None or queue in queues) and queue not in paused
 
     next_wake, all_ready = _make_due_ready(connection, matches, now)
-    chosen, large_left = _choose(connection, matches, limit)
+    settings = queue_settings(connection)
+    in_turns = bool(settings) or has_keyed(connection)
+    if in_turns:
+        turns = Turns(connection, settings, _ready_partitions(connection), matches, limit, now)
+        choice, large_left = _choose_in_turns(connection, turns)
+        chosen = choice.flows
+        next_wake = min((one for one in (next_wake, turns.save(choice)) if one is not None), default=None)
+    else:
+        chosen, large_left = _choose(connection, matches, limit)
     connection.executemany(_TAKE, [(lease.epoch, number) for number in chosen])
     rows: dict[int, FlowRecord] = {
         number: flow_record(tuple(row)) for number, *row in connection.execute(_TAKEN, (json_list(chosen),))
     }
-    limited = connection.execute(_LIMITS).fetchone() is not None
     more = len(chosen) == limit or large_left or not all_ready
-    return Claimed([rows[number] for number in chosen], next_wake, more, limited, paused)
+    return Claimed([rows[number] for number in chosen], next_wake, more, in_turns, paused)
 
 
 def take_flow(connection: sqlite3.Connection, lease: Lease, flow_id: str) -> FlowRecord | None:
@@ -113,7 +122,7 @@ def take_flow(connection: sqlite3.Connection, lease: Lease, flow_id: str) -> Flo
     return None if row is None else flow_record(row)
 
 
-def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: float) -> tuple[float | None, bool]:
+def _make_due_ready(connection: sqlite3.Connection, matches: Matches, now: float) -> tuple[float | None, bool]:
     """Make the due flows ready; return when the next flow is due, and whether all due flows are ready."""
     wakes: list[float] = []
     all_ready = True
@@ -130,38 +139,44 @@ def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: floa
     return min(wakes, default=None), all_ready
 
 
-def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> tuple[list[int], bool]:
+def _ready_partitions(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    return connection.execute(_READY_PARTITIONS).fetchall()
+
+
+def _choose(connection: sqlite3.Connection, matches: Matches, limit: int) -> tuple[list[int], bool]:
     """Return the first flows across all matching partitions, and whether some with large inputs were left."""
-    room: dict[str, int] = dict(connection.execute(_LIMITS))
-    if room:
-        for queue, owned in connection.execute(_OWNED):
-            if queue in room:
-                room[queue] -= owned
     candidates = [
         ((priority, wake_at or 0.0, number), queue, definition)
-        for queue, definition in connection.execute(_READY_PARTITIONS).fetchall()
-        if matches(queue, definition) and room.get(queue, 1) > 0
+        for queue, definition in _ready_partitions(connection)
+        if matches(queue, definition)
         for priority, wake_at, number in connection.execute(_FIRST_READY, (queue, definition, limit))
     ]
     candidates.sort()
-    chosen = _within_limits(candidates, room.copy(), limit)
-    if len(connection.execute(_TWO_LARGE, (json_list(chosen), LARGE_INPUT)).fetchall()) < 2:
+    chosen = _numbers(candidates, limit)
+    if not _are_two_large(connection, chosen):
         return chosen, False
-    return _within_limits(_without_more_large(connection, candidates), room, limit), True
+    return _numbers(_without_more_large(connection, candidates), limit), True
 
 
-def _within_limits(candidates: Iterable[_Candidate], room: dict[str, int], limit: int) -> list[int]:
-    """The first candidates, within the limits of their queues."""
-    chosen: list[int] = []
-    for (_, _, number), queue, _ in candidates:
-        if len(chosen) == limit:
-            break
-        if queue in room:
-            if room[queue] <= 0:
-                continue
-            room[queue] -= 1
-        chosen.append(number)
-    return chosen
+def _choose_in_turns(connection: sqlite3.Connection, turns: Turns) -> tuple[Choice, bool]:
+    """As `_choose`, where queues have settings or flows have concurrency keys."""
+    choice = turns.choose()
+    if not _are_two_large(connection, choice.flows):
+        return choice, False
+    first = next(number for number in choice.flows if _is_large(connection, number))
+    return turns.choose(leave=lambda number: number != first and _is_large(connection, number)), True
+
+
+def _numbers(candidates: Iterable[_Candidate], limit: int) -> list[int]:
+    return [number for (_, _, number), _, _ in itertools.islice(candidates, limit)]
+
+
+def _are_two_large(connection: sqlite3.Connection, numbers: Sequence[int]) -> bool:
+    return len(connection.execute(_TWO_LARGE, (json_list(numbers), LARGE_INPUT)).fetchall()) == 2
+
+
+def _is_large(connection: sqlite3.Connection, number: int) -> bool:
+    return bool(connection.execute(_IS_LARGE, (LARGE_INPUT, number)).fetchone()[0])
 
 
 def _without_more_large(connection: sqlite3.Connection, candidates: Iterable[_Candidate]) -> Iterator[_Candidate]:
@@ -171,7 +186,7 @@ def _without_more_large(connection: sqlite3.Connection, candidates: Iterable[_Ca
         (_, _, number), queue, definition = candidate
         if (queue, definition) in left:
             continue
-        if connection.execute(_IS_LARGE, (LARGE_INPUT, number)).fetchone()[0]:
+        if _is_large(connection, number):
             if has_large:
                 left.add((queue, definition))
                 continue

@@ -25,11 +25,16 @@ _DROP_ACTIVITY = "DELETE FROM activity WHERE at < ?"
 _REPORTS = "SELECT epoch, at, body FROM worker_reports ORDER BY epoch"
 # Each part is served by an index that holds no other flows.
 _COUNTS = """
-SELECT definition, queue, 'ready', count(*) FROM flows WHERE status = 'ready' GROUP BY queue, definition
+SELECT definition, queue, status, sum(count) FROM (
+SELECT definition, queue, 'ready' AS status, count(*) AS count
+FROM flows WHERE status = 'ready' AND concurrency_key IS NULL GROUP BY queue, definition
+UNION ALL SELECT definition, queue, 'ready', count(*)
+FROM flows WHERE status = 'ready' AND concurrency_key IS NOT NULL GROUP BY queue, definition
 UNION ALL SELECT definition, queue, 'waiting', count(*) FROM flows WHERE status = 'waiting' GROUP BY queue, definition
 UNION ALL SELECT definition, queue, 'running', count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue, definition
 UNION ALL SELECT definition, queue, status, count(*)
 FROM flows WHERE status IN ('paused', 'parked') GROUP BY queue, definition, status
+) GROUP BY definition, queue, status
 """
 _RETRY_GROUPS = f"""
 SELECT definition, dependency, waits_for, error_type, count(*),

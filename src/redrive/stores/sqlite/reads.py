@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from redrive.stores.leases import Lease
-from redrive.stores.queues import QueuePause, QueueRecord
+from redrive.stores.queues import SETTINGS, QueuePause, QueueRecord
 from redrive.stores.records import (
     DeadLetter,
     DeadQuery,
@@ -46,10 +46,13 @@ WHERE owner = ? ORDER BY messages.id
 """
 _STATES = ("ready", "waiting", "due", "running", "paused", "parked")
 _QUEUES = """
-SELECT counted.name, "limit", at, "by", why, sum(ready), sum(waiting), sum(due), sum(running), sum(paused), sum(parked)
+SELECT counted.name, "limit", per_key, rate, key_rate, aging, at, "by", why,
+    sum(ready), sum(waiting), sum(due), sum(running), sum(paused), sum(parked)
 FROM (
     SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS due, 0 AS running, 0 AS paused, 0 AS parked
-    FROM flows WHERE status = 'ready' {of_queue} GROUP BY queue
+    FROM flows WHERE status = 'ready' AND concurrency_key IS NULL {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, count(*), 0, 0, 0, 0, 0
+    FROM flows WHERE status = 'ready' AND concurrency_key IS NOT NULL {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, count(*), count(*) FILTER (WHERE wake_at <= :now), 0, 0, 0
     FROM flows WHERE status = 'waiting' {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, 0, 0, count(*), 0, 0 FROM flows WHERE owner IS NOT NULL {of_queue} GROUP BY queue
@@ -119,11 +122,14 @@ def list_queues(connection: sqlite3.Connection, now: float, queue: str | None) -
     return [
         QueueRecord(
             name=name,
-            limit=limit,
+            **dict(zip(SETTINGS, settings, strict=True)),
             pause=None if at is None else QueuePause(at=at, by=by, why=why),
             **dict(zip(_STATES, counts, strict=True)),
         )
-        for name, limit, at, by, why, *counts in connection.execute(statement, {"now": now, "queue": queue})
+        for name, *settings, at, by, why, counts in (
+            (*row[: len(SETTINGS) + 4], row[len(SETTINGS) + 4 :])
+            for row in connection.execute(statement, {"now": now, "queue": queue})
+        )
     ]
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from io import FileIO
+from typing import Any
 
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.caller_transaction import AddSteps, Database
@@ -260,8 +261,8 @@ class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegi
         self._listeners.notify()
         return closed
 
-    async def set_queue_limit(self, queue: str, limit: int | None) -> None:
-        await self._writer.do(writes.set_queue_limit, queue, limit)
+    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        await self._writer.do(writes.configure_queue, queue, changes)
         self._listeners.notify()
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:

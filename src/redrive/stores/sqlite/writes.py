@@ -1,9 +1,10 @@
-"""The other writes: new flows, messages, closed dead letters, limits and pauses of queues, pruning."""
+"""The other writes: new flows, messages, closed dead letters, settings and pauses of queues, pruning."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from redrive.stores.queues import QueuePause
+from redrive.stores.queues import SETTINGS, QueuePause
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.refusals import flow_exists
 from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, columns, flow_record, placeholders
@@ -23,8 +24,11 @@ WHERE id = ?
 _CLOSE_LETTER = """
 UPDATE dead_letters SET state = ?, "by" = ?, why = ?, closed_at = ? WHERE flow_id = ? AND state = 'dead'
 """
-_SET_LIMIT = 'INSERT OR REPLACE INTO queue_limits (name, "limit") VALUES (?, ?)'
-_DROP_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
+_SETTINGS = f"SELECT {columns(SETTINGS)} FROM queue_limits WHERE name = ?"  # noqa: S608 - our own names
+_SET = f"INSERT INTO queue_limits (name, {columns(SETTINGS)}) VALUES (?, {placeholders(SETTINGS)})"  # noqa: S608 - our own names
+_FORGET_RATE = "DELETE FROM queue_rates WHERE name = ? AND key = ''"
+_FORGET_KEY_RATES = "DELETE FROM queue_rates WHERE name = ? AND key <> ''"
+_DROP_SETTINGS = "DELETE FROM queue_limits WHERE name = ?"
 _PAUSE = 'INSERT OR IGNORE INTO queue_pauses (name, at, "by", why) VALUES (?, ?, ?, ?)'
 _RESUME = "DELETE FROM queue_pauses WHERE name = ?"
 _PRUNABLE = """
@@ -108,11 +112,17 @@ def close_dead_letters(
     return closed
 
 
-def set_queue_limit(connection: sqlite3.Connection, queue: str, limit: int | None) -> None:
-    if limit is None:
-        connection.execute(_DROP_LIMIT, (queue,))
-    else:
-        connection.execute(_SET_LIMIT, (queue, limit))
+def configure_queue(connection: sqlite3.Connection, queue: str, changes: Mapping[str, Any]) -> None:
+    row = connection.execute(_SETTINGS, (queue,)).fetchone() or (None,) * len(SETTINGS)
+    before = dict(zip(SETTINGS, row, strict=True))
+    after = before | dict(changes)
+    connection.execute(_DROP_SETTINGS, (queue,))
+    if any(value is not None for value in after.values()):
+        connection.execute(_SET, (queue, *after.values()))
+    if before["rate"] != after["rate"]:
+        connection.execute(_FORGET_RATE, (queue,))
+    if before["key_rate"] != after["key_rate"]:
+        connection.execute(_FORGET_KEY_RATES, (queue,))
 
 
 def set_queue_pause(connection: sqlite3.Connection, queue: str, pause: QueuePause | None) -> bool:

@@ -21,7 +21,7 @@ WRITES = frozenset(
         "send",
         "close_dead_letters",
         "acquire_lease",
-        "set_queue_limit",
+        "configure_queue",
         "prune",
         "put_step",
         "drop_step",

@@ -76,7 +76,7 @@ class Server:
         answer = await self.store.claim(lease, definitions, queues, limit, now, skipped)
         for flow in answer.flows:
             self._taken[flow.id] = lease.epoch, number
-        if self.data.limits:
+        if self.data.queue_settings:
             self._check_limits()
         return answer
 
@@ -85,7 +85,14 @@ class Server:
         return flow.owner == epoch == lease.epoch and number in claims
 
     def _check_limits(self) -> None:
-        for queue, most in self.data.limits.items():
-            owned = self.data.owned_in(queue)
-            if owned > most:
-                self.problems.append(f"{owned} flows of queue {queue} are owned at once; its limit is {most}")
+        for queue, settings in self.data.queue_settings.items():
+            of_queue, of_keys = self.data.owned_in(queue), self.data.held_in(queue)
+            if settings.limit is not None and of_queue > settings.limit:
+                self.problems.append(
+                    f"{of_queue} flows of queue {queue} are owned at once; its limit is {settings.limit}"
+                )
+            for key, owned in of_keys.items():
+                if settings.per_key is not None and owned > settings.per_key:
+                    self.problems.append(
+                        f"{owned} flows of key {key} of queue {queue} are owned at once, not {settings.per_key} at most"
+                    )

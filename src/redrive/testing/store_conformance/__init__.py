@@ -22,6 +22,7 @@ from redrive.testing.store_conformance.children import ChildConformance
 from redrive.testing.store_conformance.claims import ClaimConformance
 from redrive.testing.store_conformance.commits import CommitConformance
 from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
+from redrive.testing.store_conformance.flow_control import FlowControlConformance
 from redrive.testing.store_conformance.flows import FlowConformance
 from redrive.testing.store_conformance.inbox import InboxConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
@@ -42,6 +43,7 @@ class StoreConformance(
     InboxConformance,
     DeadLetterConformance,
     QueueConformance,
+    FlowControlConformance,
     ObservationConformance,
     BatchConformance,
     RegistryConformance,

@@ -200,7 +200,7 @@ class ClaimConformance:
     async def test_a_queue_limit_is_never_exceeded(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
         leases = [await acquire(store) for store in several]
-        await several[0].set_queue_limit("small", 3)
+        await several[0].configure_queue("small", {"limit": 3})
         await add(several[0], *(new_flow(f"s{number}", queue="small") for number in range(10)), "other")
         claimed = await asyncio.gather(
             *(claim(store, lease, limit=2) for store, lease in zip(several * 2, leases * 2, strict=True))
@@ -216,7 +216,7 @@ class ClaimConformance:
     async def test_a_flow_that_ends_makes_room_in_its_queue(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         lease, others = await acquire(store), await acquire(other)
-        await store.set_queue_limit("small", 2)
+        await store.configure_queue("small", {"limit": 2})
         await add(store, *(new_flow(f"s{number}", queue="small", created_at=NOW + number) for number in range(6)))
         assert await claim(store, lease, now=NOW + 9) == ["s0", "s1"]
         assert await claim(other, others, now=NOW + 9) == []
@@ -225,16 +225,16 @@ class ClaimConformance:
         await release(store, lease, 2, "s1", "waiting", wake_at=NOW + 50)
         await store.release_lease(lease)
         assert await claim(other, others, now=NOW + 9) == ["s3"]
-        await other.set_queue_limit("small", 3)
+        await other.configure_queue("small", {"limit": 3})
         assert await claim(other, others, now=NOW + 9) == ["s4"]
-        await other.set_queue_limit("small", None)
+        await other.configure_queue("small", {"limit": None})
         assert await claim(other, others, now=NOW + 99) == ["s5", "s1"]
 
     @scenario
     async def test_the_highest_priority_goes_first_in_a_queue_with_a_limit_too(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await acquire(store)
-        await store.set_queue_limit("small", 1)
+        await store.configure_queue("small", {"limit": 1})
         await add(store, "a", "b", new_flow("urgent", queue="small", priority=9))
         assert await claim(store, lease, limit=2) == ["urgent", "a"]
 
@@ -242,7 +242,7 @@ class ClaimConformance:
     async def test_a_full_queue_does_not_block_others(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await acquire(store)
-        await store.set_queue_limit("closed", 0)
+        await store.configure_queue("closed", {"limit": 0})
         await add(
             store,
             *(new_flow(f"c{number}", queue="closed", priority=9) for number in range(5)),
@@ -264,9 +264,9 @@ class ClaimConformance:
         await finish(store, lease, 1, "a", "completed")
         await add(store, *(new_flow(f"r{number}", queue="q") for number in range(2)), "d")
         await add(store, *(new_flow(f"w{number}", queue="q", start_at=NOW + 5) for number in range(3)))
-        await store.set_queue_limit("empty", 4)
+        await store.configure_queue("empty", {"limit": 4})
         assert await queue(store, "q") == QueueRecord(name="q", limit=None, ready=2, waiting=3, running=1)
         assert await queue(store, "default") == QueueRecord(name="default", limit=None, ready=1, waiting=0, running=0)
         assert await queue(store, "empty") == QueueRecord(name="empty", limit=4, ready=0, waiting=0, running=0)
-        await store.set_queue_limit("empty", None)
+        await store.configure_queue("empty", {"limit": None})
         assert all(record.limit is None for record in await store.list_queues(NOW))

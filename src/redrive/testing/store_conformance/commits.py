@@ -133,7 +133,7 @@ class CommitConformance:
     async def test_a_commit_adds_no_flow_to_a_queue_with_a_limit_or_without_a_lease(self, stores: Stores) -> None:
         store = await stores.open()
         lease, short = await acquire(store), await acquire(store, SHORT)
-        await store.set_queue_limit("small", 5)
+        await store.configure_queue("small", {"limit": 5})
         for queue, holder in (("small", lease), ("default", short)):
             if holder is short:
                 await expired(store, short)

@@ -80,7 +80,7 @@ class QueueConformance:
     async def test_flows_in_a_paused_queue_with_a_limit(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await acquire(store)
-        await store.set_queue_limit("q", 1)
+        await store.configure_queue("q", {"limit": 1})
         await store.set_queue_pause("q", PAUSE)
         await add(store, new_flow("a", queue="q", priority=9), new_flow("b", queue="q"), "c")
         assert await claim(store, lease) == ["c"]
