@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.cli.test_durable_commands import Command, Ran, run, started, store, work_off
+from tests.cli.test_durable_commands import Command, Ran, order, run, started, store, work_off
 
 import redrive
 from redrive.stores.leases import NewWorker
@@ -94,6 +94,15 @@ def test_a_queue_is_configured(run: Command) -> None:
         == run("queues", "--json").data["queues"][-1]
     )
     assert "2 a key, rate 100/m" in run("queues").out
+
+
+@pytest.mark.promise("E8")
+def test_a_start_names_its_tenant_and_for_how_long_its_key_is_unique(run: Command) -> None:
+    options = ("--key", "k", "--unique-for", "10m", "--concurrency-key", "acme")
+    flow_id = started(run, *options)
+    assert started(run, *options) == flow_id
+    assert started(run, "--key", "d", "--debounce", "30s") != flow_id
+    assert "unique_for: it needs a key" in run("start", *order(0), "--unique-for", "10m").refused()
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,19 @@ def test_a_queue_is_configured(server: Serving) -> None:
     assert server.finished(flow)["concurrency_key"] == "acme"
 
 
+@pytest.mark.promise("E8")
+def test_a_key_is_unique_for_a_time_over_http(server: Serving) -> None:
+    def post(**body: Any) -> Any:
+        return server.client.post("/v1/flows", json={"action": "srv_pay", "inputs": {"cents": 1}, **body})
+
+    first = post(key="once", unique_for="10m")
+    assert (first.status_code, post(key="once", unique_for="10m").json()["id"]) == (201, first.json()["id"])
+    assert post(key="later", debounce=30).json()["status"] == "waiting"
+    assert problem(post(unique_for="10m"), 422)["pointer"] == "/unique_for"
+    assert problem(post(key="k", debounce="soon"), 422)["pointer"] == "/debounce"
+    assert problem(post(key="k", concurrency_key="a\nb"), 400)["pointer"] == "/concurrency_key"
+
+
 def test_a_queue_is_paused_and_resumed(server: Serving) -> None:
     why = {"why": "the provider is down", "by": "anna"}
     paused = server.client.post("/v1/queues/sms/pause", json=why)

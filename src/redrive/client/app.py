@@ -12,6 +12,7 @@ from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_argu
 from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.handle import Handle
 from redrive.client.many_flows import ManyFlows
+from redrive.client.repeated_starts import repeated_starts
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.signals import signal_arguments
@@ -79,6 +80,8 @@ class App(ManyFlows):
         signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         concurrency_key: str | None = None,
+        unique_for: Timeout | None = None,
+        debounce: Timeout | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> Handle[T]:
@@ -96,6 +99,9 @@ class App(ManyFlows):
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         concurrency_key: flows of a queue with the same one, such as a tenant, take turns with others and share limits
         that `configure_queue` sets per key.
+        unique_for: with a key: for how long the same flow is returned, such as "10m"; then the key starts a new one.
+        debounce: with a key: begin once nobody has started it again for this time, such as "30s", but after ten times
+        that at the latest; each start replaces the input of the flow that has not begun.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
@@ -121,6 +127,8 @@ class App(ManyFlows):
             signal=signal,
             traceparent=traceparent,
             concurrency_key=concurrency_key,
+            unique_for=unique_for,
+            debounce=debounce,
             tags=tags,
         )
 
@@ -136,6 +144,8 @@ class App(ManyFlows):
         *,
         connection: Any = None,
         signal: tuple[str, Mapping[str, Any]] | None = None,
+        unique_for: Timeout | None = None,
+        debounce: Timeout | None = None,
         **settings: Any,
     ) -> Handle[Any]:
         said = None if signal is None else signal_arguments(signal[0], (), signal[1])
@@ -143,8 +153,11 @@ class App(ManyFlows):
             raise TypeError("signal: not with connection=, since the flow exists only once your transaction commits")
         self._check_open()
         now = self.now()
+        repeated = repeated_starts(unique_for, debounce, connection, settings)
+        if repeated.debounce is not None:
+            settings["delay"] = repeated.debounce
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
-        flow_id = await self._starter.start(flow, connection)
+        flow_id = await self._starter.start(flow, connection, repeated)
         is_new, on_connection = flow_id == flow.id, connection is not None
         if said is not None:
             await self._flows.send_signal(flow_id, *said)

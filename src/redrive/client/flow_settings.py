@@ -36,6 +36,10 @@ class FlowSettings(SharedSettings, total=False):
 
     key: str | None
     """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
+    unique_for: Timeout | None
+    """With a key: for how long after its start the same flow is returned; then the key may start a new flow."""
+    debounce: Timeout | None
+    """With a key: begin only once nobody has started it again for this time; each start replaces the input."""
     connection: Any
     """Your own connection to the store's database: the flow exists only if your transaction commits."""
     signal: tuple[str, Mapping[str, Any]] | None

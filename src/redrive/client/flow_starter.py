@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from redrive.client.caller_connections import refuse_unless_open, transaction_of
 from redrive.client.key_match import is_same_start
+from redrive.client.repeated_starts import MOST_DEBOUNCES, NEVER_AGAIN, RepeatedStarts
 from redrive.errors import CommitUnknownError, KeyTakenError, StoreError, WrongDatabaseError
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.caller_transaction import run_steps, wrong_database
@@ -31,11 +32,13 @@ class FlowStarter:
         self._worker = worker
         self._inserts = GroupedInserts(store)
 
-    async def start(self, flow: NewFlow, connection: Any = None) -> str:
+    async def start(self, flow: NewFlow, connection: Any = None, repeated: RepeatedStarts = NEVER_AGAIN) -> str:
         """Add the flow and return its id, or that of the flow that has its key and was started with the same input.
 
-        connection: the caller's connection, with its transaction open.
+        connection: the caller's connection, with its transaction open. repeated: what the key means to a later start.
         """
+        if repeated != NEVER_AGAIN:
+            return await self._start_repeatedly(flow, repeated)
         if connection is not None:
             return await self._insert_on(connection, flow)
         begun = await self._begin_here(flow)
@@ -56,6 +59,23 @@ class FlowStarter:
         if transaction.database != getattr(self._store, "database", ""):
             raise wrong_database(transaction.database, self._store.address)
         return started_id(flow, (await run_steps(await steps_to_add([flow]), transaction.fetch))[0])
+
+    async def _start_repeatedly(self, flow: NewFlow, repeated: RepeatedStarts) -> str:
+        """Start a flow that may take the key over from an earlier one, or change that."""
+        store = self._store
+        while True:
+            existing = (await add_until_known(store, [flow]))[0]
+            if existing is None or existing.id == flow.id:
+                return flow.id
+            if repeated.debounce is not None:
+                latest = existing.created_at + MOST_DEBOUNCES * repeated.debounce
+                start_at = max(flow.created_at, min(flow.start_at, latest))
+                if await retry_until_available(store, store.replace_input, existing.id, flow.input, start_at):
+                    return existing.id
+            elif flow.created_at < existing.created_at + (repeated.unique_for or 0.0):
+                return started_id(flow, existing)
+            # One of several starts at the same time gets the key; the others find its flow.
+            await retry_until_available(store, store.release_key, existing.id)
 
     async def _begin_here(self, flow: NewFlow) -> bool | None:
         worker = self._worker()

@@ -144,6 +144,8 @@ class SyncApp(SyncManyFlows):
         signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         concurrency_key: str | None = None,
+        unique_for: Timeout | None = None,
+        debounce: Timeout | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> SyncHandle[T]:
@@ -161,6 +163,9 @@ class SyncApp(SyncManyFlows):
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         concurrency_key: flows of a queue with the same one, such as a tenant, take turns with others and share limits
         that `configure_queue` sets per key.
+        unique_for: with a key: for how long the same flow is returned, such as "10m"; then the key starts a new one.
+        debounce: with a key: begin once nobody has started it again for this time, such as "30s", but after ten times
+        that at the latest; each start replaces the input of the flow that has not begun.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
@@ -175,6 +180,8 @@ class SyncApp(SyncManyFlows):
             "signal": signal,
             "traceparent": traceparent,
             "concurrency_key": concurrency_key,
+            "unique_for": unique_for,
+            "debounce": debounce,
             "tags": tags,
         }
         settings |= unknown  # which the app refuses

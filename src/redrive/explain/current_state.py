@@ -11,6 +11,7 @@ from redrive.explain.waits import is_certain, list_waits, name_item, unread_mess
 from redrive.formatting.text import format_count, summarize
 from redrive.formatting.times import format_duration, utc_datetime
 from redrive.stores.leases import WorkerRecord
+from redrive.stores.rates import read_rate
 
 
 class CurrentState(NamedTuple):
@@ -174,5 +175,39 @@ def _ready(facts: FlowFacts, waits: list[Wait]) -> CurrentState:
         full = f"queue {queue.name} is at its limit: {queue.running} of at most {queue.limit} flows run"
         wait = Advice("nothing: it goes on when one of them ends")
         return CurrentState(f"{redriven}ready, but {full}", waits, [wait])
+    if (held := _held_by_key(facts) or _held_by_rate(facts)) is not None:
+        headline, wait = held
+        return CurrentState(f"{redriven}{headline}", waits, [wait])
     since = format_duration(max(0.0, facts.now - max(facts.record.start_at, facts.record.wake_at or 0.0)))
     return CurrentState(f"{redriven}ready for {since}: a worker takes it next", waits, [])
+
+
+def _held_by_key(facts: FlowFacts) -> tuple[str, Advice] | None:
+    queue, key = facts.queue, facts.record.concurrency_key
+    if queue is None or key is None or queue.per_key is None or facts.use.held < queue.per_key:
+        return None
+    told = (
+        f"ready, but waits for its turn: {facts.use.held} of {queue.per_key} flows of {key} run in queue {queue.name}"
+    )
+    return told, Advice("nothing: it goes on when one of them ends")
+
+
+def _held_by_rate(facts: FlowFacts) -> tuple[str, Advice] | None:
+    """Say which rate holds back a flow that has not begun."""
+    queue, record, use = facts.queue, facts.record, facts.use
+    if queue is None or record.claims > 0:
+        return None
+    rates = [(f"queue {queue.name}", queue.rate, use.level)]
+    if record.concurrency_key is not None:
+        rates.append((f"{record.concurrency_key} in queue {queue.name}", queue.key_rate, use.key_level))
+    free = [
+        (read_rate(rate).free_at(level), whose, rate)
+        for whose, rate, level in rates
+        if rate is not None and level is not None
+    ]
+    free_at, whose, rate = max(free, default=(facts.now, "", ""))
+    if free_at <= facts.now:
+        return None
+    following = format_duration(free_at - facts.now)
+    told = f"ready, but waits for the rate of {whose}, {rate}: the next flow begins in {following}"
+    return told, Advice("nothing: it begins when the rate lets it")

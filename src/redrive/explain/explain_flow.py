@@ -17,6 +17,7 @@ from redrive.flows.stored_inputs import start_arguments
 from redrive.flows.tags import read_tags
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
+from redrive.stores.flow_control import NOT_USED, QueueUse
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, FlowRecord
@@ -31,10 +32,11 @@ def explain_flow(
     now: float,
     ahead: bool = False,
     most: int | None = None,
+    use: QueueUse = NOT_USED,
 ) -> Explanation:
     """Say everything that happened to a flow and why, what it waits for, and what to do next.
 
-    `live_workers` and `queues` tell why a flow that could go on does not. `ahead`: also the attempts still to come.
+    `live_workers`, `queues` and `use` tell why a flow that could go on does not. `ahead`: also attempts still to come.
     `most`: leave out the middle of a longer timeline, of items with more attempts, and of longer lists of events.
     """
     history = fold(lines)
@@ -47,6 +49,7 @@ def explain_flow(
         dead=dead,
         live_workers=live_workers,
         queues=queues,
+        use=use,
         uncompensated=uncompensated_steps(lines),
         failure_handling=failure_handling_steps(history, lines),
         now=now,

@@ -10,6 +10,7 @@ from redrive.flows.history import FlowHistory
 from redrive.flows.registry import GRAPH, SCRIPT
 from redrive.formatting.text import summarize
 from redrive.formatting.times import format_duration, utc_datetime
+from redrive.stores.flow_control import QueueUse
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, FlowRecord
@@ -23,6 +24,8 @@ class FlowFacts:
     dead: DeadLetter | None
     live_workers: Sequence[WorkerRecord]
     queues: Sequence[QueueRecord]
+    use: QueueUse
+    """How much of its limits and rates the flow's queue uses."""
     uncompensated: Sequence[str]
     """The steps whose compensation failed."""
     failure_handling: Sequence[str]

@@ -10,6 +10,7 @@ from redrive.explain.worker_eligibility import DOCTOR, ENDER
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.stored_inputs import start_arguments
+from redrive.stores.flow_control import NOT_USED
 from redrive.stores.interface import Store
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.records import DeadQuery, FlowRecord
@@ -31,6 +32,9 @@ async def explain_from_store(
     letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
     alive = await live_workers(store)
     queues = await store.list_queues(now, record.queue)
+    use = NOT_USED
+    if record.status == "ready" and any(one.rate or one.key_rate or one.per_key for one in queues):
+        use = await store.queue_use(record.queue, record.concurrency_key)
     if record.messages_sent > record.messages_read:
         # The owner may have read some messages since the record was written.
         read = record.messages_sent - await store.count_unread(record.id)
@@ -39,7 +43,7 @@ async def explain_from_store(
     shown = lines if payloads else await off_loop(len(lines) > LONG_LOG, hide_lines, lines)
     # To foresee attempts takes longer than to tell of them.
     is_long = ahead or len(lines) > LONG_LOG
-    explained = await off_loop(is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most)
+    explained = await off_loop(is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most, use)
     if payloads:
         return explained
     return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))

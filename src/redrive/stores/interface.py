@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.batches import Batches
+from redrive.stores.flow_control import FlowControl
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -86,7 +87,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Observations, Schedules, Batches, Protocol):
+class Store(Registry, Observations, Schedules, Batches, FlowControl, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str
@@ -256,13 +257,6 @@ class Store(Registry, Observations, Schedules, Batches, Protocol):
         """Close the letters that are still "dead", and return their flows.
 
         With a `message`, send it to these flows and reopen them.
-        """
-        ...
-
-    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
-        """Change these settings of a queue, by the names of the fields of QueueSettings; the others stay as they are.
-
-        A rate that changes starts afresh.
         """
         ...
 

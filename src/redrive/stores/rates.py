@@ -25,7 +25,7 @@ class Rate(NamedTuple):
     @property
     def at_once(self) -> int:
         """How many may come at the same moment."""
-        return 1 + int(TOGETHER * self.number / self.seconds)
+        return min(self.number, 1 + int(TOGETHER * self.number / self.seconds))
 
     @property
     def interval(self) -> float:

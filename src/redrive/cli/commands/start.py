@@ -36,6 +36,12 @@ def start_command(
         str | None,
         typer.Option(metavar="KEY", help="Such as a tenant: its flows take turns with others and share its limits."),
     ] = None,
+    unique_for: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --key: for how long the key names the same flow.")
+    ] = "",
+    debounce: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --key: begin once it was not started again for this time.")
+    ] = "",
     delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin after this time: 30s, 2h, 1d.")] = "",
     env: EnvOption = "",
     store: StoreOption = "",
@@ -51,12 +57,19 @@ def start_command(
     definition = find(target, imports or (), env).with_function(function)
     with refusals_as_bad_input():
         arguments = read_input(definition, text)
-    seconds = read_seconds("--delay", delay) if delay else None
-    tags = read_tags(tag) or None
+    settings = {
+        "key": key,
+        "queue": queue,
+        "priority": priority,
+        "concurrency_key": concurrency_key,
+        "unique_for": read_seconds("--unique-for", unique_for) if unique_for else None,
+        "debounce": read_seconds("--debounce", debounce) if debounce else None,
+        "delay": read_seconds("--delay", delay) if delay else None,
+        "tags": read_tags(tag) or None,
+    }
 
     async def start(app: "App") -> str:
-        settings = {"key": key, "queue": queue, "priority": priority, "delay": seconds, "tags": tags}
-        handle = await definition.start(app, arguments, **settings, concurrency_key=concurrency_key)
+        handle = await definition.start(app, arguments, **settings)
         return handle.id
 
     flow_id = with_app(store, start, creates=True)

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.handle import Handle
+from redrive.client.repeated_starts import repeated_starts
 from redrive.errors import (
     ArgumentsError,
     GraphError,
@@ -63,6 +64,10 @@ class StartRequest(RequestModel, frozen=True):
     """Begin later: seconds, or text such as "2h"."""
     tags: Tags | None = None
     """Names and texts to find the flow by."""
+    unique_for: Annotated[float, Meta(gt=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
+    """With a key: for how long after its start the same flow is returned; then the key starts a new one."""
+    debounce: Annotated[float, Meta(gt=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
+    """With a key: begin once nobody has started it again for this time; each start replaces the inputs."""
     concurrency_key: Name | None = None
     """Flows of a queue with the same one, such as a tenant, take turns with others and share its limits per key."""
 
@@ -95,6 +100,11 @@ async def start_flow(
         detail = f"your API key does not allow {definition} in queue {body.queue}; use a key that does"
         raise ProblemError(403, detail)
     settings = settings_of(body) | {"key": key}
+    try:
+        repeated_starts(body.unique_for, body.debounce, None, settings)
+    except ValueError as error:
+        raise unprocessable(error, "/unique_for" if body.debounce is None else "/debounce") from None
+    settings |= {"unique_for": body.unique_for, "debounce": body.debounce}
     if traceparent is not None and read_traceparent(traceparent) is not None:
         settings["traceparent"] = traceparent
     try:

@@ -3,8 +3,7 @@
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -16,6 +15,7 @@ from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.memory.batches import MemoryBatches
 from redrive.stores.memory.claims import claim
 from redrive.stores.memory.data import MemoryData, Worker, new_record
+from redrive.stores.memory.flow_control import MemoryFlowControl
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
 from redrive.stores.memory.schedules import MemorySchedules
@@ -41,7 +41,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySchedules):
+class MemoryStore(MemoryBatches, MemoryFlowControl, MemoryObservations, MemoryRegistry, MemorySchedules):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:
@@ -286,10 +286,6 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
         if message is not None:
             data.listeners.notify()
         return closed
-
-    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
-        self._data.configure_queue(queue, changes)
-        self._data.listeners.notify()
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
         changed = self._data.set_pause(queue, pause)

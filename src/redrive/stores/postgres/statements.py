@@ -176,18 +176,6 @@ WHERE f.owner = $1 AND f.messages_sent > f.messages_read ORDER BY m.id
 
 COUNT_UNREAD = "SELECT count(*) FROM messages WHERE flow_id = $1"
 
-# Waits for claims that hold the settings; a rate that changes starts afresh.
-LOCK_QUEUE = f"""
-INSERT INTO queue_limits (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name
-RETURNING {named(SETTINGS)}
-"""
-SET_QUEUE = """
-UPDATE queue_limits SET "limit" = $2, per_key = $3, rate = $4, key_rate = $5, aging = $6 WHERE name = $1
-"""
-DROP_QUEUE = "DELETE FROM queue_limits WHERE name = $1"
-FORGET_RATES = "DELETE FROM queue_rates WHERE name = $1 AND CASE WHEN key = '' THEN $2::boolean ELSE $3::boolean END"
-NOTIFY = "SELECT pg_notify($1, '')"
-
 PAUSE_QUEUE = """
 WITH changed AS (
     INSERT INTO queue_pauses (name, at, "by", why) VALUES ($1, to_timestamp($2), $3, $4)

@@ -1,7 +1,7 @@
 """The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError
@@ -21,6 +21,7 @@ from redrive.stores.postgres.claims import Claimer
 from redrive.stores.postgres.columns import flow_record, queue_record
 from redrive.stores.postgres.commit_statement import commit_statement
 from redrive.stores.postgres.connections import PLAN_LIFETIME, ConnectionPool, SharedConnection
+from redrive.stores.postgres.flow_control import PostgresFlowControl
 from redrive.stores.postgres.identifiers import channel_of, checked_schema, end_channel_of, literal
 from redrive.stores.postgres.lease_renewer import PostgresLeaseRenewer
 from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
@@ -29,7 +30,7 @@ from redrive.stores.postgres.observations import PostgresObservations
 from redrive.stores.postgres.registry import PostgresRegistry
 from redrive.stores.postgres.schedules import PostgresSchedules
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
-from redrive.stores.queues import SETTINGS, QueuePause, QueueRecord
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -55,7 +56,7 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore(PostgresBatches, PostgresObservations, PostgresRegistry, PostgresSchedules):
+class PostgresStore(PostgresBatches, PostgresFlowControl, PostgresObservations, PostgresRegistry, PostgresSchedules):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.
@@ -337,23 +338,6 @@ class PostgresStore(PostgresBatches, PostgresObservations, PostgresRegistry, Pos
             parameters = (now, message, self._channel, list(flow_ids), state, by, why)
             rows = await self._write(statements.CLOSE_DEAD_LETTERS_AND_SEND, *parameters)
         return [flow_id for (flow_id,) in rows]
-
-    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
-        async def configure(connection: Any) -> None:
-            async with connection.transaction():
-                row = await connection.fetchrow(statements.LOCK_QUEUE, queue)
-                before = dict(zip(SETTINGS, row, strict=True))
-                after = before | dict(changes)
-                if all(value is None for value in after.values()):
-                    await connection.execute(statements.DROP_QUEUE, queue)
-                else:
-                    await connection.execute(statements.SET_QUEUE, queue, *after.values())
-                changed = [before[name] != after[name] for name in ("rate", "key_rate")]
-                if any(changed):
-                    await connection.execute(statements.FORGET_RATES, queue, *changed)
-                await connection.execute(statements.NOTIFY, self._channel)
-
-        await self._pool.run(configure, writes=True)
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
         if pause is None:

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from io import FileIO
-from typing import Any
 
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.caller_transaction import AddSteps, Database
@@ -38,7 +37,13 @@ from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.file_identity import OpenedFile
 from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
 from redrive.stores.sqlite.store_time import keep_up
-from redrive.stores.sqlite.verb_groups import SqliteBatches, SqliteObservations, SqliteRegistry, SqliteSchedules
+from redrive.stores.sqlite.verb_groups import (
+    SqliteBatches,
+    SqliteFlowControl,
+    SqliteObservations,
+    SqliteRegistry,
+    SqliteSchedules,
+)
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
 
@@ -48,7 +53,7 @@ PREALLOCATE_AFTER = 10
 MIN_BUSY_TIMEOUT = 1.0
 
 
-class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry):
+class SqliteStore(SqliteFlowControl, SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry):
     """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
     A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then
@@ -260,10 +265,6 @@ class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegi
         closed = await self._writer.do(writes.close_dead_letters, flow_ids, state, by, why, now, message)
         self._listeners.notify()
         return closed
-
-    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
-        await self._writer.do(writes.configure_queue, queue, changes)
-        self._listeners.notify()
 
     async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
         changed = await self._writer.do(writes.set_queue_pause, queue, pause)

@@ -39,9 +39,14 @@ INSERT OR REPLACE INTO queue_turns (name, definition, kind, priority, key, turn)
 _DROP_TURNS = "DELETE FROM queue_turns WHERE name = ? AND turn < ?"
 
 _KEYED = "status = 'ready' AND concurrency_key IS NOT NULL"
-_ANY_KEYED = f"SELECT EXISTS (SELECT 1 FROM flows WHERE {_KEYED})"
-_KEYED_PARTITION = f"""
-SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND (queue, definition) > (?, ?)
+_ANY_KEYED = f"SELECT EXISTS (SELECT 1 FROM flows INDEXED BY flows_keyed WHERE {_KEYED})"
+# Comparing both columns at once would read all flows of the queue.
+_NEXT_DEFINITION = f"""
+SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue = ? AND definition > ?
+ORDER BY definition LIMIT 1
+"""
+_NEXT_QUEUE = f"""
+SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue > ?
 ORDER BY queue, definition LIMIT 1
 """
 _OF = {
@@ -153,7 +158,8 @@ class Turns:
 
     def _keyed_partitions(self) -> Iterator[tuple[str, str]]:
         here = ("", "")
-        while (found := self._connection.execute(_KEYED_PARTITION, here).fetchone()) is not None:
+        execute = self._connection.execute
+        while found := execute(_NEXT_DEFINITION, here).fetchone() or execute(_NEXT_QUEUE, here[:1]).fetchone():
             here = found
             yield here
 

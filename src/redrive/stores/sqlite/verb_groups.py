@@ -1,16 +1,18 @@
 """The verbs of the SQLite store beside flows: observations, schedules, batches, the registry."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.batches import BatchCounts, BatchQuery, BatchRow
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
+from redrive.stores.flow_control import QueueUse
 from redrive.stores.leases import Lease
 from redrive.stores.records import DeadQuery, FlowQuery, FlowRecord, NewFlow
 from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.schedules import MOST_DUE, DueSchedules, ScheduleRow
-from redrive.stores.sqlite import batches, observations, registry, schedules
+from redrive.stores.sqlite import batches, flow_control, observations, registry, schedules
 from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.wake_listeners import WakeListeners
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
@@ -103,6 +105,21 @@ class SqliteBatches(_Threads):
 
     async def prune_batches(self, done_before: float, limit: int) -> int:
         return await self._writer.do(batches.prune_batches, done_before, limit)
+
+
+class SqliteFlowControl(_Threads):
+    async def configure_queue(self, queue: str, changes: Mapping[str, Any]) -> None:
+        await self._writer.do(flow_control.configure_queue, queue, changes)
+        self._listeners.notify()
+
+    async def queue_use(self, queue: str, key: str | None) -> QueueUse:
+        return await self._reader.do(flow_control.queue_use, queue, key)
+
+    async def release_key(self, flow_id: str) -> None:
+        await self._writer.do(flow_control.release_key, flow_id)
+
+    async def replace_input(self, flow_id: str, text: str, start_at: float) -> bool:
+        return await self._writer.do(flow_control.replace_input, flow_id, text, start_at)
 
 
 class SqliteRegistry(_Threads):

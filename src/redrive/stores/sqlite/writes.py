@@ -1,10 +1,9 @@
 """The other writes: new flows, messages, closed dead letters, settings and pauses of queues, pruning."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from redrive.stores.queues import SETTINGS, QueuePause
+from redrive.stores.queues import QueuePause
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.refusals import flow_exists
 from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, columns, flow_record, placeholders
@@ -24,11 +23,6 @@ WHERE id = ?
 _CLOSE_LETTER = """
 UPDATE dead_letters SET state = ?, "by" = ?, why = ?, closed_at = ? WHERE flow_id = ? AND state = 'dead'
 """
-_SETTINGS = f"SELECT {columns(SETTINGS)} FROM queue_limits WHERE name = ?"  # noqa: S608 - our own names
-_SET = f"INSERT INTO queue_limits (name, {columns(SETTINGS)}) VALUES (?, {placeholders(SETTINGS)})"  # noqa: S608 - our own names
-_FORGET_RATE = "DELETE FROM queue_rates WHERE name = ? AND key = ''"
-_FORGET_KEY_RATES = "DELETE FROM queue_rates WHERE name = ? AND key <> ''"
-_DROP_SETTINGS = "DELETE FROM queue_limits WHERE name = ?"
 _PAUSE = 'INSERT OR IGNORE INTO queue_pauses (name, at, "by", why) VALUES (?, ?, ?, ?)'
 _RESUME = "DELETE FROM queue_pauses WHERE name = ?"
 _PRUNABLE = """
@@ -110,19 +104,6 @@ def close_dead_letters(
         for flow_id in closed:
             send(connection, flow_id, message, now, reopens=True)
     return closed
-
-
-def configure_queue(connection: sqlite3.Connection, queue: str, changes: Mapping[str, Any]) -> None:
-    row = connection.execute(_SETTINGS, (queue,)).fetchone() or (None,) * len(SETTINGS)
-    before = dict(zip(SETTINGS, row, strict=True))
-    after = before | dict(changes)
-    connection.execute(_DROP_SETTINGS, (queue,))
-    if any(value is not None for value in after.values()):
-        connection.execute(_SET, (queue, *after.values()))
-    if before["rate"] != after["rate"]:
-        connection.execute(_FORGET_RATE, (queue,))
-    if before["key_rate"] != after["key_rate"]:
-        connection.execute(_FORGET_KEY_RATES, (queue,))
 
 
 def set_queue_pause(connection: sqlite3.Connection, queue: str, pause: QueuePause | None) -> bool:

@@ -5,6 +5,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from redrive.stores.flow_control import QueueUse
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease
 from redrive.stores.queues import QueueRecord
@@ -17,6 +18,7 @@ from redrive.testing.store_conformance.scenario import (
     claim,
     expired,
     finish,
+    found,
     new_flow,
     release,
     scenario,
@@ -250,3 +252,41 @@ class FlowControlConformance:
         await add(store, new_flow("free", queue="q"))
         assert (await store.list_queues(NOW))[0].ready == 3
         assert [(one.queue, one.status, one.count) for one in await store.count_flows()] == [("q", "ready", 3)]
+
+    @scenario
+    async def test_a_store_tells_how_much_of_its_limits_and_rates_a_queue_uses(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await acquire(store)
+        assert await store.queue_use("q", "a") == QueueUse(0, None, None)
+        await store.configure_queue("q", {"rate": "1/s", "key_rate": "1/m"})
+        await add_keyed(store, "a", 2)
+        await claim(store, lease)
+        assert await store.queue_use("q", "a") == QueueUse(1, NOW + 1, NOW + 60)
+        assert await store.queue_use("q", "b") == QueueUse(0, NOW + 1, None)
+        assert await store.queue_use("q", None) == QueueUse(0, NOW + 1, None)
+
+    @scenario
+    async def test_a_key_that_is_released_can_start_another_flow(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, new_flow("a", key="k"))
+        assert (await store.add_flows([new_flow("b", key="k")]))[0] == await found(store, "a")
+        await store.release_key("a")
+        await store.release_key("a")
+        await store.release_key("nobody")
+        assert (await found(store, "a")).key is None
+        await add(store, new_flow("b", key="k"))
+
+    @scenario
+    async def test_an_input_is_replaced_until_the_flow_is_claimed(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await acquire(store)
+        await add(store, new_flow("waits", start_at=NOW + 10), "ready")
+        assert await store.replace_input("waits", '{"n":2}', NOW + 20)
+        assert await store.replace_input("ready", '{"n":3}', NOW + 20)
+        waits, ready = await found(store, "waits"), await found(store, "ready")
+        assert (waits.input, waits.start_at, waits.wake_at) == ('{"n":2}', NOW + 20, NOW + 20)
+        assert (ready.input, ready.start_at, ready.wake_at) == ('{"n":3}', NOW, NOW)
+        assert await claim(store, lease, now=NOW + 15) == ["ready"]
+        assert not await store.replace_input("ready", '{"n":4}', NOW + 30)
+        assert not await store.replace_input("nobody", "{}", NOW)
+        assert await claim(store, lease, now=NOW + 20) == ["waits"]
