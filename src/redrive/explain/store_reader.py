@@ -12,7 +12,7 @@ from redrive.flows.events import Line
 from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.interface import Store
 from redrive.stores.leases import WorkerRecord
-from redrive.stores.records import DeadQuery, FlowRecord
+from redrive.stores.records import NEVER_READS_AGAIN, DeadQuery, FlowRecord
 
 
 async def explain_from_store(
@@ -31,7 +31,7 @@ async def explain_from_store(
     letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
     alive = await live_workers(store)
     queues = await store.list_queues(now, record.queue)
-    if record.messages_sent > record.messages_read:
+    if record.messages_sent > record.messages_read and record.status not in NEVER_READS_AGAIN:
         # The owner may have read some messages since the record was written.
         read = record.messages_sent - await store.count_unread(record.id)
         record = msgspec.structs.replace(record, messages_read=read)
