@@ -16,6 +16,7 @@ from redrive.explain.explanation import explain_text
 from redrive.flows.events import AnyEvent
 from redrive.flows.message_events import SignalBuffered, SignalReceived, SignalRefused
 from redrive.flows.messages import Signal, write_message
+from redrive.stores.records import Batch
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
 pytestmark = pytest.mark.promise("E1")
@@ -447,6 +448,31 @@ def test_signals_that_nobody_read_are_told_when_the_flow_ends() -> None:
                 return explain_text(await app.explain(handle.id))
 
     assert "it ends without having read 2 signals: odd" in asyncio.run(story())
+
+
+def test_a_signal_that_is_stored_while_the_flow_ends_is_told_of(address: str) -> None:
+    async def story() -> tuple[str, str]:
+        async with flow_app(address) as app:
+            with app.clock.frozen():
+                in_time, late = await app.start(Steps.call(1)), await app.start(Steps.call(1))
+                await app.settled(in_time)
+                await app.settled(late)
+                commit = app.store.commit
+
+                async def just_before(lease: Any, batch: Batch) -> None:
+                    if late.id in batch.ended:
+                        await late.signal("go", by="eve")
+                    await commit(lease, batch)
+
+                app.store.commit = just_before  # type: ignore[method-assign]
+                for handle in (in_time, late):
+                    await handle.signal("go", by="ann")
+                    await app.outcome(handle)
+                return explain_text(await app.explain(in_time.id)), explain_text(await app.explain(late.id))
+
+    in_time, late = asyncio.run(story())
+    assert "1 message came while it ended, too late to be read" in late
+    assert "too late" not in in_time
 
 
 @pytest.mark.parametrize(

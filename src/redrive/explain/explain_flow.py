@@ -7,6 +7,7 @@ from redrive.explain.current_state import describe_current_state
 from redrive.explain.explanation import Explanation
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.log_line import lifecycle_lines
+from redrive.explain.message_notes import came_too_late
 from redrive.explain.schedule import add_schedules
 from redrive.explain.shortened import ends
 from redrive.explain.timeline import build_timeline
@@ -42,10 +43,12 @@ def explain_flow(
     history = fold(lines)
     has_ended = history.ending is not None
     has_owner = record.owner in [worker.epoch for worker in live_workers]
+    began = lines[0].at if lines else record.start_at
+    timeline = build_timeline(lines, has_ended=has_ended, has_owner=has_owner, most=most)
     facts = FlowFacts(
         record=record,
         history=history,
-        timeline=build_timeline(lines, has_ended=has_ended, has_owner=has_owner, most=most),
+        timeline=[*timeline, *came_too_late(record, began)],
         dead=dead,
         live_workers=live_workers,
         queues=queues,
@@ -53,12 +56,12 @@ def explain_flow(
         uncompensated=uncompensated_steps(lines),
         failure_handling=failure_handling_steps(history, lines),
         now=now,
-        began=lines[0].at if lines else record.start_at,
+        began=began,
     )
     if ahead:
         add_schedules(facts)
     state = describe_current_state(facts)
-    timeline = ends(facts.timeline, most)
+    shown = ends(facts.timeline, most)
     events, elided_events = lifecycle_lines(lines, most)
     return Explanation(
         flow_id=record.id,
@@ -76,12 +79,12 @@ def explain_flow(
         start_at=utc_datetime(record.start_at),
         began_at=utc_datetime(lines[0].at) if lines else None,
         finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
-        timeline=timeline,
+        timeline=shown,
         events=events,
         waits_for=state.waits_for[:most],
         next_steps=state.next_steps,
         begun_by=tick_of_key(record.key),
         parent=record.parent,
-        elided=len(facts.timeline) - len(timeline),
+        elided=len(facts.timeline) - len(shown),
         elided_events=elided_events,
     )

@@ -1,6 +1,7 @@
 """Describe the signals and updates that a flow was sent, in a few words each."""
 
 from redrive.explain.hidden_payloads import call_text, value_text
+from redrive.explain.parts import Moment, Note
 from redrive.flows.message_events import (
     MessageEvent,
     SignalBuffered,
@@ -13,6 +14,8 @@ from redrive.flows.message_events import (
     UpdateRefused,
 )
 from redrive.formatting.text import format_count, format_error, summarize
+from redrive.formatting.times import utc_datetime
+from redrive.stores.records import NEVER_READS_AGAIN, FlowRecord
 
 TOLD = (
     SignalReceived,
@@ -48,3 +51,13 @@ def describe_message(event: MessageEvent) -> tuple[str, str]:
     if isinstance(event, UpdateRefused):
         return f"update {event.update} was refused", summarize(event.why, 1000)
     return "it waits for signals", ""
+
+
+def came_too_late(record: FlowRecord, began: float) -> list[Note]:
+    """Tell of the messages that were stored while the commit that ended the flow was under way."""
+    count = record.messages_sent - record.messages_read
+    if record.status not in NEVER_READS_AGAIN or record.finished_at is None or count <= 0:
+        return []
+    when = Moment(utc_datetime(record.finished_at), round(record.finished_at - began, 6))
+    text = f"{format_count(count, 'message')} came while it ended, too late to be read"
+    return [Note(when=when, what="messages_unread", text=text)]

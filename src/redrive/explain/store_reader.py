@@ -13,7 +13,7 @@ from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.flow_control import NOT_USED
 from redrive.stores.interface import Store
 from redrive.stores.leases import WorkerRecord
-from redrive.stores.records import DeadQuery, FlowRecord
+from redrive.stores.records import NEVER_READS_AGAIN, DeadQuery, FlowRecord
 
 
 async def explain_from_store(
@@ -35,7 +35,7 @@ async def explain_from_store(
     use = NOT_USED
     if record.status == "ready" and any(one.rate or one.key_rate or one.per_key for one in queues):
         use = await store.queue_use(record.queue, record.concurrency_key)
-    if record.messages_sent > record.messages_read:
+    if record.messages_sent > record.messages_read and record.status not in NEVER_READS_AGAIN:
         # The owner may have read some messages since the record was written.
         read = record.messages_sent - await store.count_unread(record.id)
         record = msgspec.structs.replace(record, messages_read=read)
