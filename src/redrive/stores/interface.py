@@ -25,6 +25,7 @@ from redrive.stores.records import (
     RetryRow,
 )
 from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.runs import Runs
 from redrive.stores.schedules import Schedules
 
 EndListener = Callable[[Sequence[str] | None], None]
@@ -86,7 +87,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Observations, Schedules, Batches, Protocol):
+class Store(Registry, Observations, Schedules, Batches, Runs, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str

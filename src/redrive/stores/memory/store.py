@@ -16,6 +16,7 @@ from redrive.stores.memory.batches import MemoryBatches
 from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
+from redrive.stores.memory.runs import MemoryRuns
 from redrive.stores.memory.schedules import MemorySchedules
 from redrive.stores.memory.selection import matching_flows, matching_letters
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -39,7 +40,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySchedules):
+class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemoryRuns, MemorySchedules):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:

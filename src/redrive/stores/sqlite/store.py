@@ -37,7 +37,13 @@ from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.file_identity import OpenedFile
 from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
 from redrive.stores.sqlite.store_time import keep_up
-from redrive.stores.sqlite.verb_groups import SqliteBatches, SqliteObservations, SqliteRegistry, SqliteSchedules
+from redrive.stores.sqlite.verb_groups import (
+    SqliteBatches,
+    SqliteObservations,
+    SqliteRegistry,
+    SqliteRuns,
+    SqliteSchedules,
+)
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
 
@@ -47,7 +53,7 @@ PREALLOCATE_AFTER = 10
 MIN_BUSY_TIMEOUT = 1.0
 
 
-class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry):
+class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry, SqliteRuns):
     """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
     A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then

@@ -23,6 +23,7 @@ WRITES = frozenset(
         "acquire_lease",
         "set_queue_limit",
         "prune",
+        "prune_runs",
         "put_step",
         "drop_step",
         "write_schedule",
