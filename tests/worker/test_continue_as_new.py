@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 from tests.worker.family import Sleeper, double
+from tests.worker.quick_app import eventually
 
 from redrive import FlowCancelledError, Workflow, workflow
 from redrive.flows.messages import Pause, write_message
 from redrive.flows.run_events import RunContinued
 from redrive.stores.records import FlowQuery
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow
+from redrive.worker.maintenance import pruner
 
 
 @workflow(name="runs.Counter")
@@ -63,6 +65,43 @@ def test_a_thousand_runs_replay_no_more_than_one(address: str) -> None:
             assert items == [runs]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.promise("E5")
+def test_earlier_runs_are_pruned_after_keep_finished_and_the_current_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruner, "PRUNE_EVERY", 0.01)
+
+    async def scenario() -> None:
+        async with flow_app(keep_finished="30h") as app:
+            flow = await app.start(Daily.call(3))
+            assert (await app.outcome(flow)).result == 3
+            run_from = (await app.find(flow.id)).run_from
+
+            async def first_run_is_gone() -> bool:
+                return (await app.store.read_events_after(flow.id, 0, 1))[0].seq > 2
+
+            await eventually(first_run_is_gone)
+            # The second run ended 24 hours ago.
+            assert await app.store.find_run(flow.id, 1) is not None
+            app.clock.advance(7 * 3600)
+
+            async def earlier_runs_are_gone() -> bool:
+                return (await app.store.read_events_after(flow.id, 0, 1))[0].seq > run_from
+
+            await eventually(earlier_runs_are_gone)
+            assert await app.store.find_run(flow.id, 1) is None
+            assert "run 3 began" in str(await app.explain(flow.id))
+
+    asyncio.run(scenario())
+
+
+@workflow(name="runs.Daily")
+class Daily(Workflow):
+    async def run(self, days: int, day: int = 1) -> int:
+        await asyncio.sleep(86_400)
+        if day < days:
+            workflow.continue_as_new(days, day + 1)
+        return day
 
 
 @workflow(name="runs.Fast")

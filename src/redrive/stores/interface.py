@@ -26,6 +26,7 @@ from redrive.stores.records import (
     RetryRow,
 )
 from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.runs import Runs
 from redrive.stores.schedules import Schedules
 
 EndListener = Callable[[Sequence[str] | None], None]
@@ -87,7 +88,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Observations, Schedules, Batches, FlowControl, Protocol):
+class Store(Registry, Observations, Schedules, Batches, FlowControl, Runs, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str

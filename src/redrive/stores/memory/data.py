@@ -27,6 +27,7 @@ from redrive.stores.records import (
 )
 from redrive.stores.refusals import flow_exists, lease_lost
 from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.runs import EndedRun
 from redrive.stores.schedules import ScheduleRow
 from redrive.stores.turns import LineName, Place, Served
 from redrive.stores.wake_listeners import WakeListeners
@@ -63,6 +64,8 @@ class MemoryData:
         """Epoch -> the ids of its flows."""
         self.events: dict[str, dict[int, EventRow]] = {}
         """Flow id -> seq -> events."""
+        self.ended_runs: dict[str, list[EndedRun]] = {}
+        """Flow id -> its earlier runs, oldest first."""
         self.retries: dict[tuple[str, int], RetryRow] = {}
         self.heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self.dead: dict[str, DeadLetter] = {}
@@ -137,6 +140,11 @@ class MemoryData:
             status, wake_at, finished_at = "ready", None, None
         elif has_unread and status in NEVER_READS_AGAIN:
             self.messages = {key: row for key, row in self.messages.items() if row.flow_id != flow.id}
+        if change.run_from is not None:
+            ended = EndedRun(
+                run_from=flow.run_from, run_to=change.run_from, ended_at=change.wake_at or 0.0, input=flow.input
+            )
+            self.ended_runs.setdefault(flow.id, []).append(ended)
         owner = flow.owner if status == "running" else None
         self.put(
             msgspec.structs.replace(
@@ -217,6 +225,7 @@ class MemoryData:
                 del self.keys[flow.definition, flow.key]
             self.events.pop(flow_id, None)
             self.dead.pop(flow_id, None)
+            self.ended_runs.pop(flow_id, None)
         gone = set(flow_ids)
         self.retries = {key: row for key, row in self.retries.items() if row.flow_id not in gone}
         self.heartbeats = {key: row for key, row in self.heartbeats.items() if row.flow_id not in gone}

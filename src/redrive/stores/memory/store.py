@@ -18,6 +18,7 @@ from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.flow_control import MemoryFlowControl
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
+from redrive.stores.memory.runs import MemoryRuns
 from redrive.stores.memory.schedules import MemorySchedules
 from redrive.stores.memory.selection import matching_flows, matching_letters
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -41,7 +42,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryBatches, MemoryFlowControl, MemoryObservations, MemoryRegistry, MemorySchedules):
+class MemoryStore(MemoryBatches, MemoryFlowControl, MemoryObservations, MemoryRegistry, MemoryRuns, MemorySchedules):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:

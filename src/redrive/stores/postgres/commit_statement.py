@@ -76,6 +76,14 @@ changed AS (
         f.messages_sent > f.messages_read AND NOT c.yields AND c.status <> 'running' AS drops_inbox
 )"""
 
+# As the flow is before this statement; a flow that the statement adds has its first input in the parameter.
+_ENDED_RUNS = """
+runs_ended AS (
+    INSERT INTO ended_runs (flow_id, run_from, run_to, ended_at, input)
+    SELECT r.flow_id, coalesce(f.run_from, 0), r.run_from, to_timestamp(r.wake_at), coalesce(r.input::json, f.input)
+    FROM lease, {rows} LEFT JOIN flows AS f ON f.id = r.flow_id
+)"""
+
 # Messages that arrive while this statement runs are left to `prune`. An array instead of a join: a plan made while
 # there are no messages would scan all of them later.
 _DROP_INBOXES = """
@@ -153,6 +161,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     ),
     "events": (_EVENTS,),
     "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")), _DROP_INBOXES),
+    "ended_runs": (_ENDED_RUNS.format(rows=rows_of_json("{0}", ("flow_id", "run_from", "wake_at", "input"), "r")),),
     "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
     "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
     "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),
@@ -205,6 +214,10 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
         parameters.extend(values)
 
     changes = {change.flow_id: change for change in batch.flows}
+    if ended_runs := [
+        _ended_run(change, batch.new_flows) for change in changes.values() if change.run_from is not None
+    ]:
+        has("ended_runs", rows_as_json(ended_runs))
     if batch.new_flows:
         has("new_flows", rows_as_json([_added(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
     if batch.events:
@@ -243,6 +256,12 @@ def _added(flow: NewFlow, change: FlowChange | None) -> _AddedFlow:
         messages_read=change.messages_read,
         finished_at=change.finished_at,
     )
+
+
+def _ended_run(change: FlowChange, new_flows: Sequence[NewFlow]) -> FlowChange:
+    """Return the change, with the input that the flow was added with, if this commit adds it."""
+    first = next((flow.input for flow in new_flows if flow.id == change.flow_id), None)
+    return msgspec.structs.replace(change, input=first)
 
 
 def _events(events: list[EventRow]) -> tuple[str, str, str, str]:

@@ -123,6 +123,7 @@ events_gone AS (DELETE FROM events WHERE flow_id = ANY ((SELECT ids FROM pruned)
 retries_gone AS (DELETE FROM retry_queue WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
 heartbeats_gone AS (DELETE FROM heartbeats WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
 dead_letters_gone AS (DELETE FROM dead_letters WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+runs_gone AS (DELETE FROM ended_runs WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
 messages_gone AS (DELETE FROM messages WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
 flows_gone AS (DELETE FROM flows WHERE id = ANY ((SELECT ids FROM pruned)::text[]) RETURNING id)
 SELECT count(*) FROM flows_gone

@@ -28,6 +28,7 @@ from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
 from redrive.stores.postgres.observations import PostgresObservations
 from redrive.stores.postgres.registry import PostgresRegistry
+from redrive.stores.postgres.runs import PostgresRuns
 from redrive.stores.postgres.schedules import PostgresSchedules
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -56,7 +57,9 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore(PostgresBatches, PostgresFlowControl, PostgresObservations, PostgresRegistry, PostgresSchedules):
+class PostgresStore(
+    PostgresBatches, PostgresFlowControl, PostgresObservations, PostgresRegistry, PostgresRuns, PostgresSchedules
+):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.

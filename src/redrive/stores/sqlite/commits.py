@@ -37,6 +37,10 @@ UPDATE flows SET
 WHERE id = ? AND owner = ?
 """
 _ANY_NUMBER = 2**62
+_END_RUN = """
+INSERT INTO ended_runs (flow_id, run_from, run_to, ended_at, input)
+SELECT id, run_from, ?, ?, input FROM flows WHERE id = ? AND owner = ?
+"""
 _PUT_RETRY = f"INSERT OR REPLACE INTO retry_queue ({columns(RETRY_FIELDS)}) VALUES ({placeholders(RETRY_FIELDS)})"  # noqa: S608 - our own names
 _DROP_RETRY = "DELETE FROM retry_queue WHERE flow_id = ? AND item = ?"
 _PUT_HEARTBEAT = "INSERT OR REPLACE INTO heartbeats (flow_id, item, at, details) VALUES (?, ?, ?, ?)"
@@ -61,6 +65,12 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
     if batch.events:
         many(_ADD_EVENT, batch.events)
     if batch.flows:
+        if ended_runs := [
+            (change.run_from, change.wake_at, change.flow_id, epoch)
+            for change in batch.flows
+            if change.run_from is not None
+        ]:
+            many(_END_RUN, ended_runs)
         changed = many(_CHANGE_FLOW, [_change_values(change, epoch) for change in batch.flows]).rowcount
         if changed != len(batch.flows):
             raise StoreError(

@@ -42,6 +42,7 @@ from redrive.stores.sqlite.verb_groups import (
     SqliteFlowControl,
     SqliteObservations,
     SqliteRegistry,
+    SqliteRuns,
     SqliteSchedules,
 )
 from redrive.stores.sqlite.worker_locks import WorkerLocks
@@ -53,7 +54,7 @@ PREALLOCATE_AFTER = 10
 MIN_BUSY_TIMEOUT = 1.0
 
 
-class SqliteStore(SqliteFlowControl, SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry):
+class SqliteStore(SqliteFlowControl, SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry, SqliteRuns):
     """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
     A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then

@@ -1,4 +1,4 @@
-"""The verbs of the SQLite store beside flows: observations, schedules, batches, the registry."""
+"""The verbs of the SQLite store beside flows: observations, schedules, batches, runs, the registry."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +11,9 @@ from redrive.stores.flow_control import QueueUse
 from redrive.stores.leases import Lease
 from redrive.stores.records import DeadQuery, FlowQuery, FlowRecord, NewFlow
 from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.runs import EndedRun, LongRun
 from redrive.stores.schedules import MOST_DUE, DueSchedules, ScheduleRow
-from redrive.stores.sqlite import batches, flow_control, observations, registry, schedules
+from redrive.stores.sqlite import batches, flow_control, observations, registry, runs, schedules
 from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.wake_listeners import WakeListeners
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
@@ -120,6 +121,17 @@ class SqliteFlowControl(_Threads):
 
     async def replace_input(self, flow_id: str, text: str, start_at: float) -> bool:
         return await self._writer.do(flow_control.replace_input, flow_id, text, start_at)
+
+
+class SqliteRuns(_Threads):
+    async def find_run(self, flow_id: str, back: int) -> EndedRun | None:
+        return await self._reader.do(runs.find_run, flow_id, back)
+
+    async def prune_runs(self, ended_before: float, limit: int) -> int:
+        return await self._writer.do(runs.prune_runs, ended_before, limit)
+
+    async def list_long_runs(self, limit: int) -> list[LongRun]:
+        return await self._reader.do(runs.list_long_runs, limit)
 
 
 class SqliteRegistry(_Threads):

@@ -39,6 +39,7 @@ _REMOVALS = [
         ("retry_queue", "flow_id"),
         ("heartbeats", "flow_id"),
         ("dead_letters", "flow_id"),
+        ("ended_runs", "flow_id"),
         ("flows", "id"),
     )
 ]
@@ -113,16 +114,16 @@ def set_queue_pause(connection: sqlite3.Connection, queue: str, pause: QueuePaus
 
 
 def prune(connection: sqlite3.Connection, finished_before: float, limit: int) -> int:
-    max_free, pruned = _free_pages(connection) + MAX_PAGES_PRUNED, 0
+    max_free, pruned = free_pages(connection) + MAX_PAGES_PRUNED, 0
     for flow_id in connection.execute(_PRUNABLE, (finished_before, limit)).fetchall():
         for removal in _REMOVALS:
             connection.execute(removal, flow_id)
         pruned += 1
-        if _free_pages(connection) >= max_free:
+        if free_pages(connection) >= max_free:
             break
     return pruned
 
 
-def _free_pages(connection: sqlite3.Connection) -> int:
+def free_pages(connection: sqlite3.Connection) -> int:
     (pages,) = connection.execute("PRAGMA freelist_count").fetchone()
     return int(pages)

@@ -23,6 +23,7 @@ WRITES = frozenset(
         "acquire_lease",
         "configure_queue",
         "prune",
+        "prune_runs",
         "put_step",
         "drop_step",
         "write_schedule",

@@ -29,6 +29,7 @@ from redrive.testing.store_conformance.leases import LeaseConformance
 from redrive.testing.store_conformance.observations import ObservationConformance
 from redrive.testing.store_conformance.queues import QueueConformance
 from redrive.testing.store_conformance.registry import RegistryConformance
+from redrive.testing.store_conformance.runs import RunConformance
 from redrive.testing.store_conformance.scenario import MakeStore
 from redrive.testing.store_conformance.schedules import ScheduleConformance
 from redrive.testing.store_conformance.wakes import WakeConformance
@@ -40,6 +41,7 @@ class StoreConformance(
     ClaimConformance,
     CommitConformance,
     ChildConformance,
+    RunConformance,
     InboxConformance,
     DeadLetterConformance,
     QueueConformance,

@@ -1,4 +1,4 @@
-"""Remove flows that finished long ago."""
+"""Remove flows, and runs of flows that continued as new, that ended long ago."""
 
 from collections.abc import Callable
 
@@ -17,9 +17,10 @@ async def prune_finished(store: Store, keep: float, now: Callable[[], float]) ->
     while True:
         finished_before, began = now() - keep, monotonic()
         try:
-            while await store.prune(finished_before, PRUNED_AT_ONCE):
-                await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
-                began = monotonic()
+            for prune in (store.prune, store.prune_runs):
+                while await prune(finished_before, PRUNED_AT_ONCE):
+                    await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
+                    began = monotonic()
             await store.prune_batches(finished_before, PRUNED_AT_ONCE)
         except StoreUnavailableError as error:
             log_outage(store.address, error)
