@@ -69,7 +69,7 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         data, now = self._data, SYSTEM_CLOCK.wall()
         data.last_epoch += 1
-        lease = Lease(data.last_epoch, worker.name)
+        lease = Lease(data.last_epoch, worker.name, worker.version)
         data.workers[lease.epoch] = Worker(lease, worker, now, now + ttl, SYSTEM_CLOCK.monotonic() + ttl)
         self._epochs.add(lease.epoch)
         return lease
@@ -113,6 +113,7 @@ class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySched
                 expires_at=one.expires_at,
                 alive=one.expires_at_monotonic > now,
                 flows=len(self._data.owned.get(epoch, ())),
+                version=one.worker.version,
             )
             for epoch, one in self._data.workers.items()
             if not one.dead

@@ -41,8 +41,8 @@ _DROP_TURNS = "DELETE FROM queue_turns WHERE name = ? AND turn < ?"
 _KEYED = "status = 'ready' AND concurrency_key IS NOT NULL"
 _ANY_KEYED = f"SELECT EXISTS (SELECT 1 FROM flows WHERE {_KEYED})"
 _KEYED_PARTITION = f"""
-SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND (queue, definition) > (?, ?)
-ORDER BY queue, definition LIMIT 1
+SELECT queue, pool FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND (queue, pool) > (?, ?)
+ORDER BY queue, pool LIMIT 1
 """
 _OF = {
     "plain": "flows INDEXED BY flows_ready WHERE status = 'ready' AND concurrency_key IS NULL",
@@ -52,10 +52,9 @@ _OF = {
     "keyed begun": f"flows INDEXED BY flows_keyed WHERE {_KEYED} AND (claims > 0) = 1",
 }
 _NEXT_PRIORITY = {
-    of: f"SELECT max(priority) FROM {where} AND queue = ? AND definition = ? AND priority < ?"
-    for of, where in _OF.items()
+    of: f"SELECT max(priority) FROM {where} AND queue = ? AND pool = ? AND priority < ?" for of, where in _OF.items()
 }
-_FIRST = "SELECT number, priority, wake_at, claims = 0, concurrency_key FROM {where} AND queue = ? AND definition = ?"
+_FIRST = "SELECT number, priority, wake_at, claims = 0, concurrency_key FROM {where} AND queue = ? AND pool = ?"
 _FIRST_OF_ALL = {
     of: f"{_FIRST.format(where=where)} ORDER BY priority DESC, wake_at LIMIT ?" for of, where in _OF.items()
 }
@@ -69,7 +68,7 @@ _FIRST_OF_KEY = {
 _NEXT_KEY = {
     of: f"""
 SELECT min(concurrency_key) FROM {where}
-    AND queue = ? AND definition = ? AND priority = ? AND concurrency_key > ?
+    AND queue = ? AND pool = ? AND priority = ? AND concurrency_key > ?
 """
     for of, where in _OF.items()
 }

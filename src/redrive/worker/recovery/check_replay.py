@@ -62,7 +62,7 @@ def check_replay(record: FlowRecord, lines: list[Line]) -> BrokenReplay | None:
     """Replay the log as a worker would; None when the code still makes the calls that the log has."""
     driver: Driver | None = None
     try:
-        driver = driver_for(record.definition, record.id, record.input)
+        driver = driver_for(record.definition, record.id, record.input, record.run_from)
         missing = unknown_actions(driver.required_actions())
         if missing:
             return _broken(record, "definition", f"no module has the actions {', '.join(missing)}")
