@@ -34,7 +34,7 @@ from redrive.cli.commands.dead import list as list_dead
 from redrive.cli.commands.dead import settlement, show
 from redrive.cli.commands.doctor import command as doctor
 from redrive.cli.commands.flows import list as list_flows
-from redrive.cli.commands.flows import manual_resolution, requests, result, signal
+from redrive.cli.commands.flows import manual_resolution, requests, result, signal, unpin
 from redrive.cli.commands.flows import steps as flow_steps
 from redrive.cli.commands.policy import convert, lint, preview
 from redrive.cli.exit_codes import BAD_INPUT
@@ -76,6 +76,7 @@ def build() -> typer.Typer:
         resume=requests.resume_command,
         retry=requests.retry_command,
         policy=requests.policy_command,
+        unpin=unpin.unpin_command,
         result=result.result_command,
         steps=flow_steps.steps_command,
         reset=manual_resolution.reset_command,

@@ -42,7 +42,9 @@ async def _is_served(store: Store, record: FlowRecord, now: float) -> bool:
     if any(queue.pause for queue in await store.list_queues(now, record.queue)):
         return False
     return any(
-        record.definition in worker.definitions and (worker.queues is None or record.queue in worker.queues)
+        record.definition in worker.definitions
+        and record.version in (None, worker.version)
+        and (worker.queues is None or record.queue in worker.queues)
         for worker in await live_workers(store)
     )
 

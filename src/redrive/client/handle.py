@@ -11,6 +11,7 @@ from redrive.client.queries import ask
 from redrive.client.results import Results
 from redrive.client.signals import signal_arguments
 from redrive.client.updates import update as send_update
+from redrive.client.version_moves import move_to_version
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
@@ -101,6 +102,14 @@ class Handle(Generic[T_co]):
         with self._says_why_missing():
             await self._flows.check_change_of_policy(self.id, said)
         await self._send(said)
+
+    async def move_to_version(self, version: str | None, by: str = "", why: str = "") -> None:
+        """Pin the flow to another version of the code, whose workers then go on with it; None: to any.
+
+        Its code must fit the flow's log: `redrive replay` tells. InvalidStateError while a worker has the flow.
+        """
+        with self._says_why_missing():
+            await move_to_version(self._flows, self.id, version or "", by, why)
 
     async def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         """Send the flow a signal: `await handle.signal("approved", by="ann")`.

@@ -63,6 +63,13 @@ class SyncHandle(Generic[T_co]):
         """
         self._run(lambda app: self._in(app).retry_now(by, why))
 
+    def move_to_version(self, version: str | None, by: str = "", why: str = "") -> None:
+        """Pin the flow to another version of the code, whose workers then go on with it; None: to any.
+
+        Its code must fit the flow's log: `redrive replay` tells. InvalidStateError while a worker has the flow.
+        """
+        self._run(lambda app: self._in(app).move_to_version(version, by, why))
+
     def change_policy(self, policy: Retry, *, step: str = "", by: str = "", why: str = "") -> None:
         """Give the flow's open work another retry policy: `handle.change_policy("attempts: 10", why="no hurry")`.
 

@@ -36,6 +36,13 @@ def start_worker(facts: FlowFacts) -> list[Advice]:
     """Propose a worker that can run the flow."""
     kind, _, name = facts.record.definition.partition(":")
     missing = facts.eligibility.missing_actions
+    if facts.eligibility.lacks_version:
+        version, flow = shlex.quote(facts.record.version or ""), facts.record.id
+        return [
+            Advice("start a worker with that code", f"redrive worker MODULE --version {version}{_queue_option(facts)}"),
+            Advice("let workers of any version go on with it", f"redrive flows unpin {flow} --why WHY"),
+            cancel(facts),
+        ]
     if not facts.is_script and not missing:
         text, modules = f"start a worker with the module that defines {name}", "MODULE"
     else:

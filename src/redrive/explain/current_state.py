@@ -125,7 +125,11 @@ def _waiting(facts: FlowFacts) -> CurrentState:
     headline += _held_back(soonest) if soonest else ""
     if eligibility.any_eligible():
         return CurrentState(headline, waits, [Advice("nothing: it continues by itself"), advice.cancel(facts)])
-    then = f"then {eligibility.why_none()}" if eligibility.missing_actions else "no live worker can take it then"
+    then = (
+        f"then {eligibility.why_none()}"
+        if eligibility.missing_actions or eligibility.lacks_version
+        else "no live worker can take it then"
+    )
     return CurrentState(f"{headline}; and {then}", waits, advice.start_worker(facts))
 
 

@@ -27,6 +27,7 @@ _PLAIN_TEXTS = frozenset(
         "signal",
         "update",
         "id",
+        "version",
     }
 )
 _HIDDEN_JSON = re.compile(rb'\{"redacted":true,"bytes":([0-9]+)\}')

@@ -65,6 +65,7 @@ from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.run_events import RunContinued
 from redrive.flows.scripts.execution import PLACE
+from redrive.flows.version_events import VersionChanged
 from redrive.formatting.text import format_error, summarize
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
@@ -338,6 +339,9 @@ class _TimelineBuilder:
         now = f"{summarize(steps, 100)}: now {describe_policy(policy)}"
         self._note(when, event, "policy changed", now)
 
+    def _version_changed(self, when: Moment, event: VersionChanged) -> None:
+        self._note(when, event, f"pinned to version {event.version}" if event.version else "unpinned from its version")
+
     def _parked(self, when: Moment, event: FlowParked) -> None:
         self._note(when, event, "parked", summarize(event.problem, 1000))
 
@@ -382,6 +386,7 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     Resumed: _plain_note("resumed"),
     RetriedNow: _plain_note("retried now"),
     PolicyChanged: _TimelineBuilder._policy_changed,
+    VersionChanged: _TimelineBuilder._version_changed,
     **dict.fromkeys(TOLD, _TimelineBuilder._message),
     FlowParked: _TimelineBuilder._parked,
     Redriven: _TimelineBuilder._redriven,

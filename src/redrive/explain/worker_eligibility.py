@@ -21,7 +21,10 @@ class WorkerEligibility:
     def __init__(self, record: FlowRecord, live_workers: Sequence[WorkerRecord]) -> None:
         self._record = record
         self._workers = live_workers
-        self._with_definition = [worker for worker in live_workers if record.definition in worker.definitions]
+        knowing = [worker for worker in live_workers if record.definition in worker.definitions]
+        self._with_definition = [worker for worker in knowing if record.version in (None, worker.version)]
+        self.lacks_version = bool(knowing) and not self._with_definition
+        """Whether workers know the definition, and none has the version that the flow is pinned to."""
         needed = required_actions(record.definition, record.input) if self._with_definition else ()
         missing: list[set[str]] = [
             {name for name in needed if ACTION + name not in worker.definitions} for worker in self._with_definition
@@ -48,6 +51,8 @@ class WorkerEligibility:
         definition = self._record.definition
         if not self._workers:
             return "no worker is alive"
+        if self.lacks_version:
+            return f"it waits for a worker of version {self._record.version}, and none is alive"
         if not self._with_definition:
             return f"none of the {format_count(len(self._workers), 'live worker')} knows {definition}"
         if self.missing_actions:

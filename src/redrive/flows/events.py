@@ -16,6 +16,7 @@ from redrive.flows.event import Event
 from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
 from redrive.flows.policy_events import PolicyChanged
 from redrive.flows.run_events import RunContinued
+from redrive.flows.version_events import VersionChanged
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -310,6 +311,7 @@ AnyEvent = (
     | Resumed
     | RetriedNow
     | PolicyChanged
+    | VersionChanged
     | FlowParked
     | Redriven
     | RunContinued

@@ -9,6 +9,8 @@ class Lease(msgspec.Struct, frozen=True):
     epoch: int
     """The fencing token: never issued twice."""
     worker: str
+    version: str = ""
+    """The version of the code that the worker runs; empty where it names none."""
 
 
 class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +21,8 @@ class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
     definitions: tuple[str, ...]
     queues: tuple[str, ...] | None = None
     """None: all."""
+    version: str = ""
+    """The version of its code: it claims flows that are pinned to it, too."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +38,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lease is valid by the store's clock."""
     flows: int
     """How many flows the worker owns."""
+    version: str = ""
+    """The version of its code; empty where it names none."""
 
 
 class Reaped(msgspec.Struct, frozen=True):

@@ -145,6 +145,8 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The input of another run of the flow, which begins with this commit."""
     run_from: int | None = None
     """The number of the event before the log of that run."""
+    version: str | None = None
+    """The version that the flow is pinned to from now on: "" for none; None leaves it as it is."""
 
     @property
     def yields_to_unread(self) -> bool:

@@ -8,6 +8,8 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Container, Sequence
 
+import msgspec
+
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.leases import Lease
 from redrive.stores.records import FlowRecord, NewFlow
@@ -16,6 +18,7 @@ from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.slots import ExecutionSlots
+from redrive.worker.version_pins import VersionPins
 
 
 class EagerStart:
@@ -29,6 +32,7 @@ class EagerStart:
         claimer: Claimer,
         begin: Callable[[FlowRecord], bool],
         paused_queues: Container[str],
+        pins: VersionPins,
     ) -> None:
         """begin: begins a flow that has no log yet; False when this process cannot run it."""
         self._lease = lease
@@ -39,6 +43,7 @@ class EagerStart:
         self._claimer = claimer
         self._begin = begin
         self._paused_queues = paused_queues
+        self._pins = pins
         self._waiting: dict[str, asyncio.Future[bool | None]] = {}
         self._limited_queues: set[str] = set()
         """Queues with settings, learned from refused commits: their flows must be claimed."""
@@ -50,6 +55,8 @@ class EagerStart:
         journal = self._journal
         if not self._accepts(flow, journal.batch.new_flows):
             return False
+        if flow.version is None and (pin := self._pins.of(flow.definition)):
+            flow = msgspec.structs.replace(flow, version=pin)
         record = FlowRecord(
             id=flow.id,
             definition=flow.definition,
@@ -67,6 +74,7 @@ class EagerStart:
             messages_read=0,
             finished_at=None,
             traceparent=flow.traceparent,
+            version=flow.version,
         )
         batch = journal.batch
         if not self._context.run(self._begin, record):
@@ -81,6 +89,7 @@ class EagerStart:
         settings = self._settings
         return (
             flow.key is None
+            and flow.version in (None, settings.version)
             and flow.concurrency_key is None
             # Such starts take turns, however many there are.
             and len(flow.input) <= LARGE_JSON

@@ -48,6 +48,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that running attempts have to finish when the worker is stopped."""
     keep_finished: float | None = None
     """Seconds after which finished flows are removed; None for never."""
+    version: str = ""
+    """The version of its code, to be shown; flows that are pinned to a version go only to workers of it."""
+    pin: bool = False
+    """Whether flows that begin here are pinned to `version`; otherwise only those of `@workflow(pinned=True)`."""
     http: HttpSettings = HttpSettings()
     """How HTTP steps are called, and which addresses are allowed."""
     default_policy: Retry | None = None
@@ -94,6 +98,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, field, _seconds(field, value, least))
         if self.queues is not None:
             msgspec.structs.force_setattr(self, "queues", _queues(self.queues))
+        if not isinstance(self.version, str) or (self.version and not is_queue(self.version)):
+            raise ValueError(f"version: {self.version!r} is not allowed; {QUEUE_NAME}")
+        if self.pin and not self.version:
+            raise ValueError("pin: flows can be pinned only to a version; name that of this code with version=...")
         if not isinstance(self.http, HttpSettings):
             raise ValueError(f"http: {self.http!r} is not allowed; use redrive.HttpSettings(...)")
 

@@ -62,6 +62,7 @@ from redrive.worker.store_outages import log_recovery
 from redrive.worker.store_retries import retry_until_available
 from redrive.worker.timer_queue import TimerQueue
 from redrive.worker.unsupported_flows import UnsupportedFlows
+from redrive.worker.version_pins import VersionPins
 
 
 class Worker:
@@ -219,7 +220,7 @@ class Worker:
             return HeldLease(await self.store.acquire_lease(new, seconds), seconds, asked)
 
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
-        new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
+        new = NewWorker(name=name, definitions=known_definitions(), queues=queues, version=self.settings.version)
         joining = _task(retry_until_available(self.store, acquire, new, self.settings.lease))
         stopping = _task(self.stopping.wait())
         held: HeldLease | None = None
@@ -274,6 +275,7 @@ class Worker:
             after_inbox=self.inbox_reader.after,
             default_policies=DefaultPolicies(settings.by_definition, settings.by_queue, settings.default),
             paused_queues=self.paused_queues.names,
+            pins=(pins := VersionPins(settings.version, settings.pin)),
         )
         replayer = Replayer(inbox, slots, unsupported.release)
         replay, held_reports = (replayer, self.chunked_replay, faults), self._held_reports
@@ -287,7 +289,9 @@ class Worker:
         )
         self.reporter = Reporter(store, held, slots, self.guard, flows, journal.activity, clock.wall, clock.monotonic)
         flows.on_removed = self.claimer.flow_removed
-        self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin, paused.names)
+        self.eager_start = EagerStart(
+            lease, settings, journal, flows, slots, self.claimer, claimed.begin, paused.names, pins
+        )
 
     async def _shut_down(self, journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
         self.claimer.caught_up = False

@@ -52,6 +52,13 @@ def worker_command(
     keep_finished: Annotated[
         str, typer.Option(metavar="DURATION", help="Prune finished flows after this time; default: keep them.")
     ] = "",
+    version: Annotated[
+        str,
+        typer.Option("--version", metavar="NAME", help="The version of the code; it takes flows pinned to it, too."),
+    ] = "",
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Pin all flows that begin here to --version, as @workflow(pinned=True) does.")
+    ] = False,
     default_policy: DefaultPolicyOption = "",
     queue_policies: QueuePolicyOption = None,
     definition_policies: DefinitionPolicyOption = None,
@@ -90,6 +97,8 @@ def worker_command(
         "lease": read_seconds("--lease", lease),
         "grace": read_seconds("--grace", grace),
         "keep_finished": read_seconds("--keep-finished", keep_finished) if keep_finished else None,
+        "version": version,
+        "pin": pin,
         **policies.settings,
         "http": http_settings(allow, callback_base, warns=not supervised),
     }
@@ -112,12 +121,14 @@ def worker_command(
             "--lease": lease,
             "--grace": grace,
             "--keep-finished": keep_finished,
+            "--version": version,
             "--env": env,
             "--callback-base": callback_base,
             "--log-level": log_level,
             "--store": store,
         }
         words = [word for option, value in options.items() if value for word in (option, value)]
+        words += ["--pin"] if pin else []
         words += [word for queue in queues or () for word in ("--queue", queue)]
         words += policies.words
         words += [word for network in allow or () for word in ("--allow", network)]

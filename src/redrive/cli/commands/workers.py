@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from redrive.client.app import App
     from redrive.stores.leases import WorkerRecord
 
-COLUMNS = ("worker", "state", "since", "lease", "flows", "queues", "definitions")
+COLUMNS = ("worker", "version", "state", "since", "lease", "flows", "queues", "definitions")
 SHOWN_DEFINITIONS = 5
 
 
@@ -58,6 +58,7 @@ def _row(worker: "WorkerRecord", now: float) -> tuple[str, ...]:
     more = len(worker.definitions) - SHOWN_DEFINITIONS
     return (
         worker.name,
+        worker.version,
         "alive" if worker.alive else "dead",
         format_ago(now - worker.joined_at),
         f"{format_duration(float(round(left)))} left" if left > 0 else f"expired {format_ago(-left)}",

@@ -43,6 +43,8 @@ class Workflow:
 
     workflow_name: ClassVar[str]
     signature: ClassVar[Signature]
+    pinned: ClassVar[bool] = False
+    """Whether its flows stay with workers of the version that began them."""
     handlers: ClassVar[Handlers]
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,13 +98,14 @@ class WorkflowDecorator:
     @overload
     def __call__(self, cls: W, /) -> W: ...
     @overload
-    def __call__(self, cls: None = None, /, *, name: str | None = None) -> Callable[[W], W]: ...
-    def __call__(self, cls: Any = None, /, *, name: str | None = None) -> Any:
+    def __call__(self, cls: None = None, /, *, name: str | None = None, pinned: bool = False) -> Callable[[W], W]: ...
+    def __call__(self, cls: Any = None, /, *, name: str | None = None, pinned: bool = False) -> Any:
         def decorate(cls: Any) -> Any:
             if not (isinstance(cls, type) and issubclass(cls, Workflow)):
                 raise TypeError(f"@workflow needs a class derived from Workflow, not {cls!r}")
             _check(cls)
             cls.workflow_name = name or cls.__name__
+            cls.pinned = pinned
             cls.handlers = handlers_of(cls)
             cls.signature = Signature(cls.run, f"workflow {cls.workflow_name}", method=True)
             WORKFLOWS.add_python(cls.workflow_name, cls, cls)

@@ -64,6 +64,8 @@ class WorkerReportResponse(ResponseModel, frozen=True):
 class WorkerResponse(ResponseModel, frozen=True):
     name: str
     """Host and process id."""
+    version: str
+    """Of its code; empty where it names none."""
     definitions: tuple[str, ...]
     queues: tuple[str, ...] | None
     """null: all queues."""

@@ -7,6 +7,7 @@ import msgspec
 
 from redrive.stores.leases import Lease
 from redrive.stores.memory.data import MemoryData
+from redrive.stores.pools import pools_of
 from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.turns import FORGOTTEN_TURNS, Candidate, Line, LineName, QueueState, Served, choose
 
@@ -25,6 +26,7 @@ def claim(
         for flow in map(data.flows.__getitem__, data.claimable)
         if flow.definition in definitions
         and flow.definition not in skipped
+        and flow.version in (None, lease.version)
         and (queues is None or flow.queue in queues)
         and flow.queue not in data.pauses
     ]
@@ -51,17 +53,15 @@ def claim(
 def _lines(data: MemoryData, due: list[FlowRecord]) -> list[Line]:
     lines: dict[LineName, list[Candidate]] = defaultdict(list)
     for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
-        key, fresh = flow.concurrency_key, flow.claims == 0
+        key, fresh, pool = flow.concurrency_key, flow.claims == 0, pools_of([flow.definition], flow.version or "")[-1]
         candidate = Candidate(flow.id, flow.priority, flow.wake_at or 0.0, key, fresh)
         settings = data.queue_settings.get(flow.queue)
         if key is not None:
-            name = LineName(flow.queue, flow.definition, "keyed" if fresh else "keyed begun", flow.priority)
+            name = LineName(flow.queue, pool, "keyed" if fresh else "keyed begun", flow.priority)
         else:
             begun = not fresh and settings is not None and settings.rate is not None
             ages = settings is not None and settings.aging is not None
-            name = LineName(
-                flow.queue, flow.definition, "plain begun" if begun else "plain", flow.priority if ages else 0
-            )
+            name = LineName(flow.queue, pool, "plain begun" if begun else "plain", flow.priority if ages else 0)
         lines[name].append(candidate)
     found = []
     for name, candidates in lines.items():

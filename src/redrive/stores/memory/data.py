@@ -158,6 +158,7 @@ class MemoryData:
                 blame=flow.blame if change.blame is None else change.blame or None,
                 input=flow.input if change.input is None else change.input,
                 run_from=flow.run_from if change.run_from is None else change.run_from,
+                version=flow.version if change.version is None else change.version or None,
             )
         )
 

@@ -70,7 +70,7 @@ class MemoryStore(MemoryBatches, MemoryFlowControl, MemoryObservations, MemoryRe
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         data, now = self._data, SYSTEM_CLOCK.wall()
         data.last_epoch += 1
-        lease = Lease(data.last_epoch, worker.name)
+        lease = Lease(data.last_epoch, worker.name, worker.version)
         data.workers[lease.epoch] = Worker(lease, worker, now, now + ttl, SYSTEM_CLOCK.monotonic() + ttl)
         self._epochs.add(lease.epoch)
         return lease
@@ -114,6 +114,7 @@ class MemoryStore(MemoryBatches, MemoryFlowControl, MemoryObservations, MemoryRe
                 expires_at=one.expires_at,
                 alive=one.expires_at_monotonic > now,
                 flows=len(self._data.owned.get(epoch, ())),
+                version=one.worker.version,
             )
             for epoch, one in self._data.workers.items()
             if not one.dead

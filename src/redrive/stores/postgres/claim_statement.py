@@ -8,15 +8,17 @@ MAX_DUE = 500
 # Flows with a concurrency key are in lines of their own; see `claim_in_turns`.
 READY = "status = 'ready' AND concurrency_key IS NULL"
 
-# All partitions (queue and definition) with such flows, found by jumping from one to the next in the index.
+# All partitions (queue and definition, with the version that flows are pinned to) with such flows, found by jumping
+# from one to the next in the index.
+# from one to the next in the index.
 PARTITIONS = """
 {name}_partitions (queue, definition) AS (
-    (SELECT queue, definition FROM flows WHERE {of} ORDER BY queue, definition LIMIT 1)
+    (SELECT queue, pool FROM flows WHERE {of} ORDER BY queue, pool LIMIT 1)
     UNION ALL
-    SELECT following.queue, following.definition FROM {name}_partitions AS p CROSS JOIN LATERAL (
-        SELECT f.queue, f.definition FROM flows AS f
-        WHERE {of} AND (f.queue, f.definition) > (p.queue, p.definition)
-        ORDER BY f.queue, f.definition LIMIT 1
+    SELECT following.queue, following.pool FROM {name}_partitions AS p CROSS JOIN LATERAL (
+        SELECT f.queue, f.pool FROM flows AS f
+        WHERE {of} AND (f.queue, f.pool) > (p.queue, p.definition)
+        ORDER BY f.queue, f.pool LIMIT 1
     ) AS following
 ),
 {name}_wanted AS (
@@ -43,10 +45,10 @@ WITH RECURSIVE lease AS MATERIALIZED (
 {_partitions("waiting", "status = 'waiting'")},
 {_partitions("keyed", "status = 'ready' AND concurrency_key IS NOT NULL")},
 due AS MATERIALIZED (
-    SELECT f.id, f.queue, f.definition, f.priority, f.wake_at, f.concurrency_key
+    SELECT f.id, f.queue, f.pool AS definition, f.priority, f.wake_at, f.concurrency_key
     FROM waiting_wanted AS w CROSS JOIN LATERAL (
         SELECT * FROM flows
-        WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at <= to_timestamp($5)
+        WHERE status = 'waiting' AND queue = w.queue AND pool = w.definition AND wake_at <= to_timestamp($5)
         ORDER BY wake_at LIMIT {MAX_DUE} FOR UPDATE SKIP LOCKED
     ) AS f
 ),
@@ -55,7 +57,7 @@ candidates AS (
     UNION ALL
     SELECT NULL, w.queue, w.definition, f.priority, f.wake_at FROM ready_wanted AS w CROSS JOIN LATERAL (
         SELECT priority, wake_at FROM flows
-        WHERE {READY} AND queue = w.queue AND definition = w.definition
+        WHERE {READY} AND queue = w.queue AND pool = w.definition
         ORDER BY priority DESC, wake_at LIMIT $4
     ) AS f
 ),
@@ -78,7 +80,7 @@ taken AS MATERIALIZED (
     SELECT f.id FROM holder, (
         SELECT queue, definition, count(*) AS number FROM picked WHERE id IS NULL GROUP BY queue, definition
     ) AS p CROSS JOIN LATERAL (
-        SELECT id FROM flows WHERE {READY} AND queue = p.queue AND definition = p.definition
+        SELECT id FROM flows WHERE {READY} AND queue = p.queue AND pool = p.definition
         ORDER BY priority DESC, wake_at LIMIT p.number FOR UPDATE SKIP LOCKED
     ) AS f
 ),
@@ -95,7 +97,7 @@ SELECT
     (
         SELECT extract(epoch FROM min(f.wake_at))::float8 FROM waiting_wanted AS w CROSS JOIN LATERAL (
             SELECT wake_at FROM flows
-            WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at > to_timestamp($5)
+            WHERE status = 'waiting' AND queue = w.queue AND pool = w.definition AND wake_at > to_timestamp($5)
                 AND wake_at < 'infinity'
             ORDER BY wake_at LIMIT 1
         ) AS f

@@ -6,6 +6,7 @@ from typing import Any
 
 from redrive.errors import StoreUnavailableError
 from redrive.stores.leases import Lease
+from redrive.stores.pools import pools_of
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, RAISE_CLAIM_FLOOR
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import SharedConnection
@@ -40,7 +41,10 @@ class Claimer:
         skipped: Collection[str],
     ) -> Claimed:
         known = list(definitions)
-        wanted = [one for one in known if one not in skipped], None if queues is None else list(queues)
+        wanted = (
+            pools_of((one for one in known if one not in skipped), lease.version),
+            None if queues is None else list(queues),
+        )
         self._number += 1
         number = self._number
 

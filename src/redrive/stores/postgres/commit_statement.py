@@ -62,6 +62,7 @@ changed AS (
         messages_read = c.messages_read,
         lost_owners = c.lost_owners,
         blame = CASE WHEN c.blame IS NULL THEN f.blame ELSE nullif(c.blame, '') END,
+        version = CASE WHEN c.version IS NULL THEN f.version ELSE nullif(c.version, '') END,
         finished_at = CASE
             WHEN NOT (c.yields AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
         END,

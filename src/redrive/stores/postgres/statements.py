@@ -6,8 +6,8 @@ from redrive.stores.queues import SETTINGS
 # ruff: noqa: S608 - all values are parameters
 
 ACQUIRE_LEASE = """
-INSERT INTO workers (name, definitions, queues, joined_at, expires_at)
-VALUES ($1, $2, $3, now(), now() + $4::float8 * interval '1 second') RETURNING epoch
+INSERT INTO workers (name, definitions, queues, joined_at, expires_at, version)
+VALUES ($1, $2, $3, now(), now() + $4::float8 * interval '1 second', $5) RETURNING epoch
 """
 
 EXTEND_LEASE = """
@@ -73,7 +73,7 @@ UPDATE workers SET commit_fence = commit_fence + 1 WHERE epoch = $1 RETURNING la
 HAS_EVENT = "SELECT EXISTS (SELECT FROM events WHERE flow_id = $1 AND seq = $2)"
 
 LIST_WORKERS = """
-SELECT w.epoch, w.name, w.definitions, w.queues,
+SELECT w.epoch, w.name, w.definitions, w.queues, w.version,
     extract(epoch FROM w.joined_at)::float8 AS joined_at, extract(epoch FROM w.expires_at)::float8 AS expires_at,
     w.expires_at > now() AS alive, coalesce(o.flows, 0) AS flows
 FROM workers AS w

@@ -118,8 +118,9 @@ class PostgresStore(
         # A connection that died silently must be noticed and replaced before the lease expires.
         self._commits.timeout = min(self._commits.timeout, max(ttl * COMMIT_TIMEOUT_PER_TTL, 1.0))
         await self._pool.run(lambda connection: refuse_newer_schema(connection, self._schema, self.address))
-        rows = await self._write(statements.ACQUIRE_LEASE, worker.name, list(worker.definitions), queues, ttl)
-        lease = Lease(rows[0][0], worker.name)
+        values = worker.name, list(worker.definitions), queues, ttl, worker.version
+        rows = await self._write(statements.ACQUIRE_LEASE, *values)
+        lease = Lease(rows[0][0], worker.name, worker.version)
         self._timelines[lease.epoch] = self._server.timeline
         return lease
 

@@ -31,7 +31,7 @@ WITH RECURSIVE {_WAITING_PARTITIONS},
 due AS MATERIALIZED (
     SELECT f.id FROM waiting_wanted AS w CROSS JOIN LATERAL (
         SELECT id FROM flows
-        WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at <= to_timestamp($3)
+        WHERE status = 'waiting' AND queue = w.queue AND pool = w.definition AND wake_at <= to_timestamp($3)
         ORDER BY wake_at LIMIT {MAX_DUE} FOR UPDATE SKIP LOCKED
     ) AS f
 ),
@@ -41,7 +41,7 @@ SELECT
     (
         SELECT extract(epoch FROM min(f.wake_at))::float8 FROM waiting_wanted AS w CROSS JOIN LATERAL (
             SELECT wake_at FROM flows
-            WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at > to_timestamp($3)
+            WHERE status = 'waiting' AND queue = w.queue AND pool = w.definition AND wake_at > to_timestamp($3)
                 AND wake_at < 'infinity'
             ORDER BY wake_at LIMIT 1
         ) AS f
@@ -86,12 +86,12 @@ plain_levels AS (
     SELECT k.*, p.level FROM plain_kinds AS k CROSS JOIN LATERAL (
         WITH RECURSIVE levels (level) AS (
             (
-                SELECT priority FROM flows WHERE {READY} AND queue = k.queue AND definition = k.definition
+                SELECT priority FROM flows WHERE {READY} AND queue = k.queue AND pool = k.definition
                 ORDER BY priority DESC LIMIT 1
             )
             UNION ALL SELECT (
                 SELECT priority FROM flows
-                WHERE {READY} AND queue = k.queue AND definition = k.definition AND priority < levels.level
+                WHERE {READY} AND queue = k.queue AND pool = k.definition AND priority < levels.level
                 ORDER BY priority DESC LIMIT 1
             ) FROM levels WHERE levels.level IS NOT NULL
         )
@@ -107,21 +107,21 @@ plain AS (
     CROSS JOIN LATERAL (
         (
             SELECT {_CANDIDATE} FROM flows
-            WHERE l.begun IS NULL AND l.level IS NULL AND {READY} AND queue = l.queue AND definition = l.definition
+            WHERE l.begun IS NULL AND l.level IS NULL AND {READY} AND queue = l.queue AND pool = l.definition
             ORDER BY flows.priority DESC, flows.wake_at LIMIT $3
         ) UNION ALL (
             SELECT {_CANDIDATE} FROM flows
-            WHERE NOT l.begun AND l.level IS NULL AND {READY} AND queue = l.queue AND definition = l.definition
+            WHERE NOT l.begun AND l.level IS NULL AND {READY} AND queue = l.queue AND pool = l.definition
                 AND claims = 0
             ORDER BY flows.priority DESC, flows.wake_at LIMIT $3
         ) UNION ALL (
             SELECT {_CANDIDATE} FROM flows
-            WHERE l.begun AND l.level IS NULL AND {READY} AND queue = l.queue AND definition = l.definition
+            WHERE l.begun AND l.level IS NULL AND {READY} AND queue = l.queue AND pool = l.definition
                 AND claims > 0
             ORDER BY flows.priority DESC, flows.wake_at LIMIT $3
         ) UNION ALL (
             SELECT {_CANDIDATE} FROM flows
-            WHERE {READY} AND queue = l.queue AND definition = l.definition AND priority = l.level
+            WHERE {READY} AND queue = l.queue AND pool = l.definition AND priority = l.level
                 AND (l.begun IS NULL OR l.begun = (claims > 0))
             ORDER BY flows.wake_at LIMIT $3
         )
@@ -135,12 +135,12 @@ keyed_levels AS (
         WITH RECURSIVE levels (level) AS (
             (
                 SELECT priority FROM flows
-                WHERE {KEYED} AND queue = w.queue AND definition = w.definition AND (claims > 0) = b.begun
+                WHERE {KEYED} AND queue = w.queue AND pool = w.definition AND (claims > 0) = b.begun
                 ORDER BY priority DESC LIMIT 1
             )
             UNION ALL SELECT (
                 SELECT priority FROM flows
-                WHERE {KEYED} AND queue = w.queue AND definition = w.definition AND (claims > 0) = b.begun
+                WHERE {KEYED} AND queue = w.queue AND pool = w.definition AND (claims > 0) = b.begun
                     AND priority < levels.level
                 ORDER BY priority DESC LIMIT 1
             ) FROM levels WHERE levels.level IS NOT NULL
@@ -159,13 +159,13 @@ keyed AS (
         WITH RECURSIVE behind (key) AS (
             (
                 SELECT concurrency_key FROM flows
-                WHERE {KEYED} AND queue = l.queue AND definition = l.definition AND (claims > 0) = l.begun
+                WHERE {KEYED} AND queue = l.queue AND pool = l.definition AND (claims > 0) = l.begun
                     AND priority = l.level AND concurrency_key > coalesce(t.key, '')
                 ORDER BY concurrency_key LIMIT 1
             )
             UNION ALL SELECT (
                 SELECT concurrency_key FROM flows
-                WHERE {KEYED} AND queue = l.queue AND definition = l.definition AND (claims > 0) = l.begun
+                WHERE {KEYED} AND queue = l.queue AND pool = l.definition AND (claims > 0) = l.begun
                     AND priority = l.level AND concurrency_key > behind.key
                 ORDER BY concurrency_key LIMIT 1
             ) FROM behind WHERE behind.key IS NOT NULL
@@ -173,13 +173,13 @@ keyed AS (
         before (key) AS (
             (
                 SELECT concurrency_key FROM flows
-                WHERE {KEYED} AND queue = l.queue AND definition = l.definition AND (claims > 0) = l.begun
+                WHERE {KEYED} AND queue = l.queue AND pool = l.definition AND (claims > 0) = l.begun
                     AND priority = l.level AND concurrency_key <= t.key
                 ORDER BY concurrency_key LIMIT 1
             )
             UNION ALL SELECT (
                 SELECT concurrency_key FROM flows
-                WHERE {KEYED} AND queue = l.queue AND definition = l.definition AND (claims > 0) = l.begun
+                WHERE {KEYED} AND queue = l.queue AND pool = l.definition AND (claims > 0) = l.begun
                     AND priority = l.level AND concurrency_key > before.key AND concurrency_key <= t.key
                 ORDER BY concurrency_key LIMIT 1
             ) FROM before WHERE before.key IS NOT NULL
@@ -201,7 +201,7 @@ keyed AS (
     ) AS k
     CROSS JOIN LATERAL (
         SELECT {_CANDIDATE}, row_number() OVER (ORDER BY flows.wake_at) AS rank FROM flows
-        WHERE {KEYED} AND queue = l.queue AND definition = l.definition AND (claims > 0) = l.begun
+        WHERE {KEYED} AND queue = l.queue AND pool = l.definition AND (claims > 0) = l.begun
             AND priority = l.level AND concurrency_key = k.key
         ORDER BY flows.wake_at LIMIT ($3 + k.number - 1) / k.number
     ) AS f

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.leases import Lease
+from redrive.stores.pools import pools_of
 from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
@@ -20,22 +21,22 @@ from redrive.stores.turns import Choice
 # Jumps in the index from the first flow of a partition to the first flow of the next.
 _PARTITIONS = """
 WITH RECURSIVE first_of_partition (number) AS (
-    SELECT (SELECT number FROM flows WHERE {of} ORDER BY queue, definition, {order} LIMIT 1)
+    SELECT (SELECT number FROM flows WHERE {of} ORDER BY queue, pool, {order} LIMIT 1)
     UNION ALL
     SELECT coalesce(
         (
             SELECT number FROM flows
-            WHERE {of} AND queue = here.queue AND definition > here.definition
-            ORDER BY definition, {order} LIMIT 1
+            WHERE {of} AND queue = here.queue AND pool > here.pool
+            ORDER BY pool, {order} LIMIT 1
         ),
         (
             SELECT number FROM flows WHERE {of} AND queue > here.queue
-            ORDER BY queue, definition, {order} LIMIT 1
+            ORDER BY queue, pool, {order} LIMIT 1
         )
     )
     FROM first_of_partition AS f CROSS JOIN flows AS here ON here.number = f.number
 )
-SELECT queue, definition FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
+SELECT queue, pool FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
 """
 # Flows with a concurrency key are in lines of their own; see `Turns`.
 _READY = "status = 'ready' AND concurrency_key IS NULL"
@@ -43,17 +44,17 @@ _WAITING_PARTITIONS = _PARTITIONS.format(of="status = 'waiting'", order="wake_at
 _READY_PARTITIONS = _PARTITIONS.format(of=_READY, order="priority DESC, wake_at")
 _MAKE_READY = """
 UPDATE flows SET status = 'ready' WHERE number IN (
-    SELECT number FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at <= ?
+    SELECT number FROM flows WHERE status = 'waiting' AND queue = ? AND pool = ? AND wake_at <= ?
     ORDER BY wake_at LIMIT ?
 )
 """
 # Flows without a time wait for a message. They are first in the index, so the time is bounded from below.
 _NEXT_WAKE = """
-SELECT wake_at FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at > ?
+SELECT wake_at FROM flows WHERE status = 'waiting' AND queue = ? AND pool = ? AND wake_at > ?
 ORDER BY wake_at LIMIT 1
 """
 _FIRST_READY = f"""
-SELECT -priority, wake_at, number FROM flows WHERE {_READY} AND queue = ? AND definition = ?
+SELECT -priority, wake_at, number FROM flows WHERE {_READY} AND queue = ? AND pool = ?
 ORDER BY priority DESC, wake_at LIMIT ?
 """  # noqa: S608 - our own words
 _PAUSED = "SELECT name FROM queue_pauses"
@@ -92,7 +93,7 @@ def claim(
 ) -> Claimed:
     check_lease(connection, lease)
     update_definitions(connection, lease, definitions)
-    wanted = set(definitions).difference(skipped)
+    wanted = set(pools_of((one for one in definitions if one not in skipped), lease.version))
     paused = frozenset(name for (name,) in connection.execute(_PAUSED))
 
     def matches(queue: str, definition: str) -> bool:

@@ -31,6 +31,7 @@ UPDATE flows SET
     messages_read = ?,
     lost_owners = ?,
     blame = iif(? IS NULL, blame, nullif(?, '')),
+    version = iif(? IS NULL, version, nullif(?, '')),
     finished_at = iif(messages_sent > ?, NULL, ?),
     input = coalesce(?, input),
     run_from = coalesce(?, run_from)
@@ -117,6 +118,6 @@ def _change_values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     most = read if change.yields_to_unread else _ANY_NUMBER
     return (
         *(most, status, most, change.wake_at, status == "running", read, change.lost_owners),
-        *(change.blame, change.blame, most, change.finished_at),
+        *(change.blame, change.blame, change.version, change.version, most, change.finished_at),
         *(change.input, change.run_from, change.flow_id, epoch),
     )

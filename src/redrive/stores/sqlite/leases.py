@@ -13,7 +13,8 @@ from redrive.stores.sqlite.store_time import note_time
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 _ACQUIRE = """
-INSERT INTO workers (name, definitions, queues, joined_at, expires_at, expires_at_monotonic) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO workers (name, definitions, queues, joined_at, expires_at, expires_at_monotonic, version)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 _EXTEND = "UPDATE workers SET expires_at = ?, expires_at_monotonic = ? WHERE epoch = ? AND expires_at_monotonic > ?"
 _UPDATE_DEFINITIONS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND definitions <> ?1"
@@ -28,7 +29,7 @@ _BLAME = "UPDATE flows SET lost_owners = lost_owners + 1, blame = ? WHERE id = ?
 _WORKERS = """
 SELECT
     epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic,
-    (SELECT count(*) FROM flows WHERE owner = epoch)
+    (SELECT count(*) FROM flows WHERE owner = epoch), version
 FROM workers ORDER BY epoch
 """
 
@@ -39,14 +40,14 @@ def acquire_lease(
     """Insert the worker's row and lock its file; `taken` gets the lock, to be dropped if the transaction fails."""
     now, expires_at_monotonic = SYSTEM_CLOCK.wall(), SYSTEM_CLOCK.monotonic() + ttl
     definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
-    row = (worker.name, definitions, queues, now, now + ttl, expires_at_monotonic)
+    row = (worker.name, definitions, queues, now, now + ttl, expires_at_monotonic, worker.version)
     note_time(connection)
     epoch = connection.execute(_ACQUIRE, row).lastrowid
     assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
     # Before others can see the row: a worker whose lock is free counts as dead.
     if lock := locks.hold(epoch):
         taken.append(lock)
-    return Lease(epoch, worker.name)
+    return Lease(epoch, worker.name, worker.version)
 
 
 def extend_lease(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
@@ -118,7 +119,8 @@ def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Wor
             expires_at=expires_at,
             alive=_is_valid(is_running, expires_at, expires_at_monotonic),
             flows=flows,
+            version=version,
         )
-        for epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic, flows in rows
+        for epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic, flows, version in rows
         if (is_running := locks.is_running(epoch)) is not False
     ]

@@ -41,13 +41,13 @@ _DROP_TURNS = "DELETE FROM queue_turns WHERE name = ? AND turn < ?"
 _KEYED = "status = 'ready' AND concurrency_key IS NOT NULL"
 _ANY_KEYED = f"SELECT EXISTS (SELECT 1 FROM flows INDEXED BY flows_keyed WHERE {_KEYED})"
 # Comparing both columns at once would read all flows of the queue.
-_NEXT_DEFINITION = f"""
-SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue = ? AND definition > ?
-ORDER BY definition LIMIT 1
+_NEXT_POOL = f"""
+SELECT queue, pool FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue = ? AND pool > ?
+ORDER BY pool LIMIT 1
 """
 _NEXT_QUEUE = f"""
-SELECT queue, definition FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue > ?
-ORDER BY queue, definition LIMIT 1
+SELECT queue, pool FROM flows INDEXED BY flows_keyed WHERE {_KEYED} AND queue > ?
+ORDER BY queue, pool LIMIT 1
 """
 _OF = {
     "plain": "flows INDEXED BY flows_ready WHERE status = 'ready' AND concurrency_key IS NULL",
@@ -57,10 +57,9 @@ _OF = {
     "keyed begun": f"flows INDEXED BY flows_keyed WHERE {_KEYED} AND (claims > 0) = 1",
 }
 _NEXT_PRIORITY = {
-    of: f"SELECT max(priority) FROM {where} AND queue = ? AND definition = ? AND priority < ?"
-    for of, where in _OF.items()
+    of: f"SELECT max(priority) FROM {where} AND queue = ? AND pool = ? AND priority < ?" for of, where in _OF.items()
 }
-_FIRST = "SELECT number, priority, wake_at, claims = 0, concurrency_key FROM {where} AND queue = ? AND definition = ?"
+_FIRST = "SELECT number, priority, wake_at, claims = 0, concurrency_key FROM {where} AND queue = ? AND pool = ?"
 _FIRST_OF_ALL = {
     of: f"{_FIRST.format(where=where)} ORDER BY priority DESC, wake_at LIMIT ?" for of, where in _OF.items()
 }
@@ -74,7 +73,7 @@ _FIRST_OF_KEY = {
 _NEXT_KEY = {
     of: f"""
 SELECT min(concurrency_key) FROM {where}
-    AND queue = ? AND definition = ? AND priority = ? AND concurrency_key > ?
+    AND queue = ? AND pool = ? AND priority = ? AND concurrency_key > ?
 """
     for of, where in _OF.items()
 }
@@ -159,7 +158,7 @@ class Turns:
     def _keyed_partitions(self) -> Iterator[tuple[str, str]]:
         here = ("", "")
         execute = self._connection.execute
-        while found := execute(_NEXT_DEFINITION, here).fetchone() or execute(_NEXT_QUEUE, here[:1]).fetchone():
+        while found := execute(_NEXT_POOL, here).fetchone() or execute(_NEXT_QUEUE, here[:1]).fetchone():
             here = found
             yield here
 

@@ -20,6 +20,7 @@ from redrive.worker.flow.signals import Signals
 from redrive.worker.journal import Journal
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.timer_queue import Alarm, TimerQueue
+from redrive.worker.version_pins import VersionPins
 
 
 class FlowFactory:
@@ -40,6 +41,7 @@ class FlowFactory:
         after_inbox: AfterInbox,
         default_policies: DefaultPolicies,
         paused_queues: Container[str],
+        pins: VersionPins,
     ) -> None:
         """on_wake: called with the flow's id when its alarm goes off. on_released: called once a release is durable."""
         self._clock = clock
@@ -56,11 +58,13 @@ class FlowFactory:
         self._after_inbox = after_inbox
         self._policies = PoliciesOfFlows(default_policies)
         self._paused_queues = paused_queues
+        self._pins = pins
 
     def create(self, record: FlowRecord) -> FlowRun:
         """UnknownDefinitionError when this process does not know the flow's definition."""
         driver = driver_for(record.definition, record.id, record.input, record.run_from)
-        log = FlowLog(record, self._journal, self._clock.wall, self._on_released, self._paused_queues)
+        pin = self._pins.of(record.definition)
+        log = FlowLog(record, self._journal, self._clock.wall, self._on_released, self._paused_queues, pin)
         alarm = Alarm(self._timer_queue, record.id, self._on_wake)
         timers = FlowTimers(log, driver)
         starter = AttemptStarter(

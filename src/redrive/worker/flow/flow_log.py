@@ -21,6 +21,7 @@ class FlowLog:
         "_now",
         "_on_released",
         "_paused_queues",
+        "_pin",
         "began_at",
         "blame",
         "flow_id",
@@ -33,6 +34,7 @@ class FlowLog:
         "record",
         "released",
         "seq",
+        "version",
     )
 
     def __init__(
@@ -42,10 +44,12 @@ class FlowLog:
         now: Callable[[], float],
         on_released: Callable[["FlowLog", float | None], None],
         paused_queues: Container[str] = (),
+        pin: str = "",
     ) -> None:
         """on_released: called once the release is durable, with the time at which the flow wakes by itself.
 
         paused_queues: the names of the queues that are paused at the moment.
+        pin: the version that the flow is pinned to when it begins here.
         """
         self.record = record
         self.flow_id = record.id
@@ -60,6 +64,9 @@ class FlowLog:
         """Messages that were delivered: until that is durable, the store still returns them."""
         self.blame: str | None = None
         """What is known against the flow from now on, to be stored with it; None when that has not changed."""
+        self.version: str | None = None
+        """The version that the flow is pinned to from now on, to be stored with it; None when that has not changed."""
+        self._pin = pin
         self.is_stored = True
         """False when the store refused to add the flow."""
         self.released = False
@@ -113,6 +120,22 @@ class FlowLog:
     def change_blame(self, blame: str) -> None:
         self.blame = blame if blame != (self.record.blame or "") else None
 
+    def pin(self) -> None:
+        """Pin a flow that begins, in the same commit as its first line."""
+        if self._pin and self.record.version is None:
+            self.version = self._pin
+            self.journal.batch.flows.append(
+                FlowChange(
+                    flow_id=self.flow_id,
+                    status="running",
+                    wake_at=self.record.wake_at,
+                    messages_read=self.messages_read,
+                    lost_owners=self.record.lost_owners,
+                    blame=self.blame,
+                    version=self.version,
+                )
+            )
+
     def withdraw(self) -> None:
         """Drop what the flow has logged and read since the last transaction began."""
         lines, unread = self.journal.withdraw(self.flow_id)
@@ -143,6 +166,7 @@ class FlowLog:
             blame=self.blame,
             input=input,
             run_from=run_from,
+            version=self.version,
         )
         self.journal.batch.flows.append(change)
         self.journal.when_durable(self.flow_id, self._on_released, self, wake_at if status == "waiting" else None)

@@ -88,6 +88,7 @@ class FlowRun:
         if at >= log.record.start_at and not log.is_held:
             self.has_begun = True
             log.began_at = at
+            log.pin()
             log.count(at, "flow_started")
             commands: list[Command]
             try:

@@ -133,6 +133,7 @@ class FlowLoader:
                 wake_at=record.wake_at,
                 messages_read=record.messages_read,
                 blame=run.log.blame,
+                version=run.log.version,
             )
             self._journal.batch.flows.append(change)
             self._journal.wake()
