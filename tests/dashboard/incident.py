@@ -120,6 +120,13 @@ class Reminder(Workflow):
         return "reminded"
 
 
+@workflow(name="Approval")
+class Approval(Workflow):
+    async def run(self, order: str) -> str:
+        letter = await workflow.receive("approved", timeout="30d")
+        return f"{order} was approved by {letter['by']}"
+
+
 @workflow(name="Migration")
 class Migration(Workflow):
     async def run(self, table: str) -> str:

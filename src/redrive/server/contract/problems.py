@@ -20,6 +20,8 @@ from redrive.errors import (
     InvalidStateError,
     KeyTakenError,
     NotationError,
+    ScheduleError,
+    ScheduleNotFoundError,
     SerializationError,
     StoreError,
     UnknownDefinitionError,
@@ -141,6 +143,12 @@ def problem_for(error: Exception) -> ProblemError:
         return ProblemError(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
     if isinstance(error, BatchNotFoundError):
         return ProblemError(404, f"there is no batch {error.name!r}", parameter="batch")
+    if isinstance(error, ScheduleNotFoundError):
+        return ProblemError(
+            404, "there is no schedule of this name; GET /v1/schedules lists them", parameter="schedule"
+        )
+    if isinstance(error, ScheduleError):
+        return ProblemError(422, str(error), parameter="schedule")
     if isinstance(error, BatchTakenError):
         return ProblemError(409, str(error), pointer="/name")
     if isinstance(error, FlowFinishedError | InvalidStateError | KeyTakenError | DeserializationError):

@@ -10,6 +10,9 @@ import { Empty, ErrorNotice } from "./components/notice.js";
 import { route as now } from "./views/now.js";
 import { route as flows } from "./views/flows.js";
 import { route as flow } from "./views/flow.js";
+import { route as batches } from "./views/batches.js";
+import { route as schedules } from "./views/schedules.js";
+import { route as schedule } from "./views/schedule.js";
 import { route as dead } from "./views/dead.js";
 import { route as dependencies } from "./views/dependencies.js";
 import { route as queues } from "./views/queues.js";
@@ -17,7 +20,20 @@ import { route as policies } from "./views/policies.js";
 import { route as definitions } from "./views/definitions.js";
 import { route as signIn } from "./views/signin.js";
 
-const ROUTES = [now, flows, flow, dead, dependencies, queues, definitions, policies, signIn];
+const ROUTES = [
+  now,
+  flows,
+  flow,
+  dead,
+  batches,
+  schedules,
+  schedule,
+  dependencies,
+  queues,
+  definitions,
+  policies,
+  signIn,
+];
 
 const failure = signal(null);
 

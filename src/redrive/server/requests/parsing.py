@@ -118,6 +118,8 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         text, path = split_message(str(error))
+        if not path and (missing := _FIELD.search(text)):
+            raise ProblemError(400, f"the parameter {missing[1]} is missing", parameter=missing[1]) from None
         name = str(path[0]) if path else ""
         raise ProblemError(400, f"{name}: {text}", parameter=name) from None
 

@@ -1,9 +1,10 @@
 """Signals to flows."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, post
+from msgspec import Meta
 
 from redrive.flows.workflows.handlers import LONGEST_NAME
 from redrive.server.access.audit import audited
@@ -29,6 +30,8 @@ class SignalRequest(RequestModel, frozen=True):
     """By name."""
     by: OperatorName = ""
     """Who sends it; the name of the API key is kept beside it."""
+    why: Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")] = ""
+    """For the audit log."""
 
 
 @post(
@@ -56,7 +59,8 @@ async def signal(request: Request[Any, Any, Any]) -> Response[bytes]:
         raise ProblemError(422, f"the name of a signal has at most {LONGEST_NAME} characters", parameter="name")
     key = read_header(request, "Idempotency-Key", LONGEST_ID)
     by = operator_name(request.scope, wanted.by)
-    async with audited(request, "flow.signal", flow_id, by=wanted.by, detail=name):
+    detail = f"{name}: {wanted.why}" if wanted.why else name
+    async with audited(request, "flow.signal", flow_id, by=wanted.by, detail=detail):
         await app_of(request).signal(flow_id, name, wanted.arguments, signal_id=key or None, by=by)
     return json_response(SignalSent(id=flow_id, signal=name), 202)
 

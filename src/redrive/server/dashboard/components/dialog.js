@@ -11,7 +11,7 @@ const asked = signal(null);
  * Ask before an action.
  *
  * title: "Cancel this flow?"; says: what will happen, as text or html; verb: the button, "Cancel the flow";
- * danger: true for what cannot be taken back; fields: [{name, label, hint, kind: "text" | "json" | "check", optional}];
+ * danger: true for what cannot be taken back; fields: [{name, label, hint, kind: "text" | "json" | "check" | "time", optional}];
  * preview: async (values) => text or html, shown above the fields once it is known (a dry run);
  * run: async ({why, by, ...values}, progress) => the sentence that says it is done. progress(text, share) shows how far it is.
  */
@@ -105,7 +105,8 @@ function Field({ field }) {
     </label>`;
   }
   const value = field.value ?? "";
-  return html`<label class="field">${note}<input name=${field.name} defaultValue=${value} required=${!field.optional} /></label>`;
+  const type = field.kind === "time" ? "datetime-local" : "text";
+  return html`<label class="field">${note}<input type=${type} name=${field.name} defaultValue=${value} required=${!field.optional} /></label>`;
 }
 
 function Progress({ text, share }) {

@@ -4,14 +4,18 @@ import { html, useEffect, useState } from "../html.js";
 import { get } from "../api.js";
 import { useLive } from "../live.js";
 import { now } from "../clock.js";
+import { batchPath } from "../components/batch.js";
 import { Definition } from "../components/definition.js";
 import { Notice, Waiting } from "../components/notice.js";
 import { PageHead, Section } from "../components/page.js";
 import { capital, Said } from "../components/said.js";
+import { schedulePath } from "../components/schedule.js";
 import { Status } from "../components/status.js";
+import { Tags } from "../components/tags.js";
 import { Countdown, Time } from "../components/time.js";
+import { may } from "../session.js";
 import { definitionParts, duration, isRedacted, plural, pretty } from "../format.js";
-import { FlowActions } from "./flow/actions.js";
+import { FlowActions, sendSignal } from "./flow/actions.js";
 import { Attempts } from "./flow/attempts.js";
 import { StepGraph } from "./flow/graph.js";
 import { Log } from "./flow/log.js";
@@ -76,6 +80,7 @@ function Standing({ explanation, dead }) {
                 <bdi>${wait.what}</bdi>
                 ${wait.until && html` <strong><${Countdown} to=${wait.until.at} /></strong> <span class="quiet">(<${Time} at=${wait.until.at} />)</span>`}
                 ${wait.why && html`<span class="cell-note"><bdi>${wait.why}</bdi></span>`}
+                ${may("operate") && wait.signals?.map((name) => html` <button key=${name} class="button small" onClick=${() => sendSignal(explanation.flow_id, name)}>Send <bdi>${name}</bdi> …</button>`)}
               </li>`,
             )}
             ${waits.length > 8 && html`<li class="quiet">and ${plural(waits.length - 8, "more", "more")}</li>`}
@@ -131,8 +136,16 @@ function Facts({ explanation }) {
     ${explanation.finished_at && html`<${Fact} name="Ended"><${Time} at=${explanation.finished_at} /><//>`}
     <${Fact} name="Queue"><bdi>${explanation.queue}</bdi><//>
     ${explanation.priority !== 0 && html`<${Fact} name="Priority">${explanation.priority}<//>`}
+    ${explanation.batch && html`<${Fact} name="Batch"><a href=${batchPath(explanation.batch)}><bdi>${explanation.batch}</bdi></a><//>`}
+    ${explanation.begun_by && html`<${Fact} name="Started by"><${Tick} tick=${explanation.begun_by} /><//>`}
+    ${explanation.tags && html`<${Fact} name="Tags"><${Tags} tags=${explanation.tags} /><//>`}
     <${Fact} name="Input"><bdi class="clamp">${explanation.input || "none"}</bdi><//>
   </dl>`;
+}
+
+/** Which tick of which schedule began it. */
+function Tick({ tick }) {
+  return html`the schedule <a href=${schedulePath(tick.schedule)}><bdi>${tick.schedule}</bdi></a>${tick.by_hand ? ", by hand at" : ", for its tick of"} <${Time} at=${tick.tick} />`;
 }
 
 /** What operators did, and what else the log says besides attempts. */

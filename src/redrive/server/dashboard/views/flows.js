@@ -5,11 +5,13 @@ import { get, withQuery } from "../api.js";
 import { useLive } from "../live.js";
 import { flowPath, query, urlWith } from "../router.js";
 import { may } from "../session.js";
+import { batchPath } from "../components/batch.js";
 import { Definition } from "../components/definition.js";
 import { Empty, Waiting } from "../components/notice.js";
 import { PageHead } from "../components/page.js";
 import { Status } from "../components/status.js";
 import { Pager, Table } from "../components/table.js";
+import { Tags } from "../components/tags.js";
 import { Ago, Countdown } from "../components/time.js";
 import { definitionParts, plural, shortType, waitName } from "../format.js";
 import { capital } from "../components/said.js";
@@ -75,7 +77,8 @@ const COLUMNS = [
   {
     title: "Flow",
     cell: (flow) => html`<a data-row href=${flowPath(flow.id)}><${Definition} of=${flow.definition} /></a>
-      <span class="cell-note">${flow.key ? html`<bdi>${flow.key}</bdi>` : html`<code title=${flow.id}>${flow.id.slice(0, 13)}…</code>`}</span>`,
+      <span class="cell-note">${flow.key ? html`<bdi>${flow.key}</bdi>` : html`<code title=${flow.id}>${flow.id.slice(0, 13)}…</code>`}${flow.batch && html` in <a href=${batchPath(flow.batch)}><bdi>${flow.batch}</bdi></a>`}</span>
+      <${Tags} tags=${flow.tags} />`,
   },
   { title: "Status", cell: (flow) => html`<${Status} of=${flow.status} />` },
   { title: "Waits for", wide: true, cell: (flow) => html`<${WaitsFor} flow=${flow} />` },

@@ -74,6 +74,30 @@ function open(path, action) {
 const control = (flow, name) => open(`/v1/flows/${encodeURIComponent(flow.id)}/${name}`, CONTROLS[name]);
 const settle = (flow, name) => open(`/v1/dead-letters/${encodeURIComponent(flow.id)}/${name}`, DEAD[name]);
 
+/** Ask for a signal to send. `name`: one that the flow waits for. */
+export function sendSignal(flow, name = "") {
+  ask({
+    title: "Send a signal?",
+    says: html`<p>The flow receives it once, and goes on if it waits for it. A signal that it has no use for is kept, or refused in its log.</p>`,
+    verb: "Send it",
+    fields: [
+      { name: "signal", label: "Signal", value: name },
+      {
+        name: "arguments",
+        kind: "json",
+        label: "Arguments",
+        hint: 'by name, as JSON, such as {"by": "ann"}',
+        value: "{}",
+      },
+    ],
+    run: async ({ signal, ...values }) => {
+      await post(`/v1/flows/${encodeURIComponent(flow)}/signals/${encodeURIComponent(signal)}`, values);
+      refresh("/v1/flows");
+      return `The signal ${signal} was sent.`;
+    },
+  });
+}
+
 /** The buttons of a flow: only what makes sense in its state, and what the reader may do. */
 export function FlowActions({ explanation, isDead }) {
   if (!may("operate")) return null;
@@ -84,6 +108,7 @@ export function FlowActions({ explanation, isDead }) {
       <button class="button" onClick=${() => settle(flow, "discard")}>Discard</button>`;
   }
   if (FINISHED.includes(status)) return null;
+  const isWorkflow = explanation.definition.startsWith("workflow:");
   const held = status === "paused" || status === "parked";
   const waits =
     !held && explanation.timeline.some((entry) => entry.type === "item" && entry.state === "waiting" && !entry.rewound);
@@ -94,6 +119,7 @@ export function FlowActions({ explanation, isDead }) {
         ? html`<button class="button main" onClick=${() => control(flow, "resume")}>Resume</button>`
         : html`<button class="button" onClick=${() => control(flow, "pause")}>Pause</button>`
     }
+    ${isWorkflow && html`<button class="button" onClick=${() => sendSignal(flow.id)}>Signal …</button>`}
     <button class="button danger" onClick=${() => control(flow, "cancel")}>Cancel</button>
   `;
 }

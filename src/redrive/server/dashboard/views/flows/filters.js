@@ -35,7 +35,7 @@ export function Filters({ parameters }) {
     ${
       words.length > 0 &&
       html`<ul class="chips" aria-label="Filters in force">
-        ${words.map(({ name, text }) => html`<li key=${name}><bdi>${text}</bdi> <a href=${urlWith({ [name]: null, cursor: null })} aria-label=${`Remove the filter ${text}`}>×</a></li>`)}
+        ${words.map(({ text, without }) => html`<li key=${text}><bdi>${text}</bdi> <a href=${urlWith({ ...without, cursor: null })} aria-label=${`Remove the filter ${text}`}>×</a></li>`)}
         <li class="clear"><a href="/flows">Clear all</a></li>
       </ul>`
     }
@@ -86,6 +86,7 @@ const FIELDS = [
   ["error", "Error type", "ConnectionError"],
   ["queue", "Queue", "default"],
   ["key", "Key", "order-17"],
+  ["batch", "Batch", "night 2026-11-19"],
 ];
 
 function More({ parameters }) {
@@ -96,7 +97,9 @@ function More({ parameters }) {
     const changes = Object.fromEntries(
       [...FIELDS.map(([name]) => name), "waits_for", "since"].map((name) => [name, sent.get(name).trim()]),
     );
-    setQuery({ ...changes, cursor: null, focus: null });
+    // One more tag: those in force stay until they are taken away.
+    const tags = [...new Set([...parameters.getAll("tag"), sent.get("tag").trim()])].filter(Boolean);
+    setQuery({ ...changes, tag: tags, cursor: null, focus: null });
     setOpen(false);
   };
   return html`<details class="more-filters" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
@@ -106,6 +109,9 @@ function More({ parameters }) {
         ([name, title, hint]) =>
           html`<label key=${name} class="field"><span>${title}</span><input name=${name} maxlength="200" placeholder=${hint} defaultValue=${parameters.get(name) ?? ""} /></label>`,
       )}
+      <label class="field"><span>Also with the tag</span>
+        <input name="tag" maxlength="321" placeholder="tenant=acme" pattern="[^=]+=.+" title="a name and a text: tenant=acme" />
+      </label>
       <label class="field"><span>Waits for</span>
         <select name="waits_for">
           <option value="">anything</option>

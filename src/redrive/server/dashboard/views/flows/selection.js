@@ -5,7 +5,7 @@ import { waitName } from "../../format.js";
 export const STATUSES = ["ready", "waiting", "running", "paused", "parked", "completed", "failed", "cancelled"];
 export const WAITS = ["backoff", "retry_after", "circuit", "recovery", "budget", "limit", "snooze", "redrive"];
 export const SPANS = { "15m": 900, "1h": 3_600, "6h": 21_600, "1d": 86_400, "7d": 604_800 };
-const TEXTS = ["definition", "queue", "key", "error", "dependency", "text"];
+const TEXTS = ["definition", "queue", "key", "error", "dependency", "batch", "text"];
 
 /** The API's filters for a query of this page; names and values that it does not know are left out. */
 export function selectionOf(parameters) {
@@ -15,6 +15,8 @@ export function selectionOf(parameters) {
     const value = parameters.get(name)?.trim();
     if (value) selection[name] = value;
   }
+  const tags = parameters.getAll("tag").filter((one) => one.trim());
+  if (tags.length) selection.tag = tags;
   if (parameters.get("retrying") === "true") selection.retrying = true;
   if (WAITS.includes(parameters.get("waits_for"))) selection.waits_for = parameters.get("waits_for");
   const span = SPANS[parameters.get("since")];
@@ -25,15 +27,21 @@ export function selectionOf(parameters) {
 
 export const isFiltered = (selection) => Object.keys(selection).length > 0;
 
-/** The filters as [{name, text}], `name` being what to take out of the URL. */
+/** The filters as [{text, without}], `without` being the change of the URL that takes it out. */
 export function inWords(parameters) {
   const selection = selectionOf(parameters);
   const words = [];
-  if (selection.waits_for) words.push({ name: "waits_for", text: `waits for ${waitName(selection.waits_for)}` });
-  if (SPANS[parameters.get("since")])
-    words.push({ name: "since", text: `started in the last ${parameters.get("since")}` });
-  for (const name of ["definition", "dependency", "error", "queue", "key"]) {
-    if (selection[name]) words.push({ name, text: `${name}: ${selection[name]}` });
+  const add = (name, text, left = null) => words.push({ text, without: { [name]: left } });
+  if (selection.waits_for) add("waits_for", `waits for ${waitName(selection.waits_for)}`);
+  if (SPANS[parameters.get("since")]) add("since", `started in the last ${parameters.get("since")}`);
+  for (const name of ["definition", "dependency", "error", "queue", "key", "batch"]) {
+    if (selection[name]) add(name, `${name}: ${selection[name]}`);
   }
+  for (const tag of selection.tag ?? [])
+    add(
+      "tag",
+      tag,
+      selection.tag.filter((one) => one !== tag),
+    );
   return words;
 }
