@@ -216,9 +216,11 @@ def test_a_limited_key_does_nothing_to_other_flows(shared: Serving) -> None:
                 continue
             url = path.replace("{flow_id}", flows["shop"]).replace("{step}", "srv_pay")
             body: dict[str, Any] = {"json": WHY} if "requestBody" in operation else {}
+            if path.endswith("/policy"):
+                body = {"json": {**WHY, "policy": "attempts: 3"}}
             problem(shared.client.request(method.upper(), url, headers=mail, **body), 404)
             tried += 1
-    assert tried == 13
+    assert tried == 15
     assert shared.client.get(f"/v1/flows/{flows['mail']}", headers=mail).status_code == 200
     answer = shared.client.post("/v1/dead-letters/discard", json={"flows": [flows["shop"]], **WHY}, headers=mail)
     assert answer.json() == {"settled": [], "count": 0, "more": False}

@@ -10,7 +10,7 @@ from tests.postgres_server import shared_server
 
 import redrive
 from redrive import RetryPolicy, action
-from redrive.stores.records import Claimed
+from redrive.stores.claimed import Claimed
 from redrive.testing import flow_app
 from redrive.worker.timer_queue import Timer
 

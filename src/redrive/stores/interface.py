@@ -5,13 +5,13 @@ from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.batches import Batches
+from redrive.stores.claimed import Claimed
 from redrive.stores.flow_control import FlowControl
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
-    Claimed,
     DeadLetter,
     DeadQuery,
     DeadState,

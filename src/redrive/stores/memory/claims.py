@@ -5,10 +5,11 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from redrive.stores.claimed import Claimed
 from redrive.stores.leases import Lease
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.pools import pools_of
-from redrive.stores.records import Claimed, FlowRecord
+from redrive.stores.records import FlowRecord
 from redrive.stores.turns import FORGOTTEN_TURNS, Candidate, Line, LineName, QueueState, Served, choose
 
 

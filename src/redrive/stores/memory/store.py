@@ -10,6 +10,7 @@ import msgspec
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
+from redrive.stores.claimed import Claimed
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.memory.batches import MemoryBatches
@@ -25,7 +26,6 @@ from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
     Batch,
-    Claimed,
     DeadLetter,
     DeadQuery,
     DeadState,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import StoreUnavailableError
+from redrive.stores.claimed import Claimed
 from redrive.stores.leases import Lease
 from redrive.stores.pools import pools_of
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, RAISE_CLAIM_FLOOR
@@ -12,7 +13,7 @@ from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import SharedConnection
 from redrive.stores.postgres.statements import UPDATE_DEFINITIONS
 from redrive.stores.postgres.turns import claim_in_turns
-from redrive.stores.records import Claimed, FlowRecord
+from redrive.stores.records import FlowRecord
 from redrive.stores.refusals import lease_lost
 
 

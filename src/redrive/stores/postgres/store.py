@@ -6,6 +6,7 @@ from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError
 from redrive.stores.caller_transaction import AddSteps, Database, Parameters, Rows, run_steps, with_dollars
+from redrive.stores.claimed import Claimed
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.postgres import list_statements, statements
@@ -34,7 +35,6 @@ from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
-    Claimed,
     DeadLetter,
     DeadQuery,
     DeadState,

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from redrive.stores.claimed import Claimed
 from redrive.stores.leases import Lease
 from redrive.stores.postgres import turn_statements as statements
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.queues import SETTINGS, QueueSettings
 from redrive.stores.rates import read_rate
-from redrive.stores.records import Claimed
 from redrive.stores.refusals import lease_lost
 from redrive.stores.turns import FORGOTTEN_TURNS, Candidate, Choice, Line, LineName, Place, QueueState, Served, choose
 

@@ -10,9 +10,10 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from redrive.flows.values.json_limits import LARGE_JSON
+from redrive.stores.claimed import Claimed
 from redrive.stores.leases import Lease
 from redrive.stores.pools import pools_of
-from redrive.stores.records import Claimed, FlowRecord
+from redrive.stores.records import FlowRecord
 from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
 from redrive.stores.sqlite.turns import Matches, Turns, has_keyed, queue_settings

@@ -8,12 +8,12 @@ from io import FileIO
 
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.caller_transaction import AddSteps, Database
+from redrive.stores.claimed import Claimed
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
-    Claimed,
     DeadLetter,
     DeadQuery,
     DeadState,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError, StoreUnavailableError, StoreUnusableError
+from redrive.stores.claimed import Claimed
 from redrive.stores.interface import EndListener
 from redrive.stores.leases import Lease
-from redrive.stores.records import Batch, Claimed
+from redrive.stores.records import Batch
 from redrive.testing.fleet.machine_loop import MachineLoop
 from redrive.testing.fleet.server import Server
 from redrive.testing.fleet.world import World

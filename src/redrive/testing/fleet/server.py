@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from redrive.stores.claimed import Claimed
 from redrive.stores.leases import Lease
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, Claimed, FlowRecord
+from redrive.stores.records import Batch, FlowRecord
 from redrive.stores.refusals import lease_lost
 from redrive.testing.fleet.ledger import Ledger
 
