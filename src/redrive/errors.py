@@ -43,6 +43,7 @@ RedriveError
 ├── FlowError                       about one existing flow (also a RuntimeError or a LookupError)
 │   ├── FlowNotFoundError           the store has no such flow (LookupError)
 │   │   └── AmbiguousFlowError      a key or the beginning of an id stands for several flows
+│   ├── RunNotFoundError            the flow has no such run, or it was pruned (LookupError)
 │   ├── UnknownStepError            the flow has no such step or item (LookupError)
 │   ├── UnknownHandlerError         the flow's definition answers no such query (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
@@ -120,6 +121,7 @@ __all__ = [
     "ResponseFailedError",
     "ResultRejectedError",
     "RetryAfter",
+    "RunNotFoundError",
     "ScheduleError",
     "ScheduleNotFoundError",
     "ScriptError",
@@ -535,6 +537,10 @@ class AmbiguousFlowError(FlowNotFoundError):
     def __init__(self, given: str, message: str) -> None:
         FlowError.__init__(self, message)
         self.flow_id = given
+
+
+class RunNotFoundError(FlowError, LookupError):
+    """The flow has no run of this number, or the run ended so long ago that it was pruned."""
 
 
 class UnknownStepError(FlowError, LookupError):

@@ -457,3 +457,8 @@ def test_the_retries_of_an_older_store_say_what_they_wait_for(
         ("deferred", "waiting"): "circuit",
         ("snooze", "waiting"): "snooze",
     }
+
+
+@pytest.mark.parametrize("package", ["redrive.stores.sqlite", "redrive.stores.postgres"])
+def test_migrations_are_numbered_one_after_the_other(package: str) -> None:
+    assert [one.version for one in load_migrations(package)] == [*range(1, len(load_migrations(package)) + 1)]

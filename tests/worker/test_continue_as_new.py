@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.worker.family import Sleeper, double
+from tests.worker.family import Fast, Sleeper, double
 from tests.worker.quick_app import eventually
 
 from redrive import FlowCancelledError, Workflow, workflow
+from redrive.errors import RunNotFoundError
+from redrive.explain.parts import ItemEntry
 from redrive.flows.messages import Pause, write_message
 from redrive.flows.run_events import RunContinued
 from redrive.stores.records import FlowQuery
@@ -104,13 +106,35 @@ class Daily(Workflow):
         return day
 
 
-@workflow(name="runs.Fast")
-class Fast(Workflow):
-    async def run(self, runs: int, done: int = 0) -> int:
-        await double(1)
-        if done + 1 < runs:
-            workflow.continue_as_new(runs, done + 1)
-        return done + 1
+@pytest.mark.promise("E5")
+def test_explain_shows_earlier_runs_each_with_its_own_input(address: str) -> None:
+    async def scenario() -> None:
+        async with flow_app(address) as app:
+            flow = await app.start(Counter.call(3))
+            await app.outcome(flow)
+            current = str(await app.explain(flow.id))
+            assert f"run      3; of the run before: redrive explain {flow.id} --run 2" in current
+            assert str(await app.explain(flow.id, run=3)) == current
+            first, second = [await app.explain(flow.id, run=run) for run in (1, 2)]
+            assert first.headline == "run 1 continued as new after 1m; the flow is in run 3"
+            assert [first.input, second.input.partition(", ids")[0]] == ["runs=3", "runs=2, total=6"]
+            assert [
+                [str(one.number) for one in seen.timeline if isinstance(one, ItemEntry)] for seen in (first, second)
+            ] == [
+                ["1"],
+                ["2"],
+            ]
+            assert first.next_steps[0].command == f"redrive explain {flow.id} --run 2"
+            assert second.next_steps[0].command == f"redrive explain {flow.id}"
+            with pytest.raises(RunNotFoundError, match="has no run 4; use 1 to 3"):
+                await app.explain(flow.id, run=4)
+            while await app.store.prune_runs(app.now(), 10):
+                pass
+            with pytest.raises(RunNotFoundError, match=f"run 1 of flow {flow.id} is no longer there: keep_finished"):
+                await app.explain(flow.id, run=1)
+            assert str(await app.explain(flow.id)) == current
+
+    asyncio.run(scenario())
 
 
 @workflow(name="runs.Parent")

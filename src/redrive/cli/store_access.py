@@ -59,6 +59,7 @@ def refusals_as_bad_input() -> "Iterator[None]":
         FlowNotFoundError,
         InvalidStateError,
         KeyTakenError,
+        RunNotFoundError,
         ScheduleError,
         ScheduleNotFoundError,
         SerializationError,
@@ -73,6 +74,7 @@ def refusals_as_bad_input() -> "Iterator[None]":
         *(StoreError, FlowNotFoundError, FlowFinishedError, InvalidStateError, KeyTakenError),
         *(
             UnknownDefinitionError,
+            RunNotFoundError,
             ScheduleError,
             ScheduleNotFoundError,
             SerializationError,

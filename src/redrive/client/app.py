@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
+from redrive.client.earlier_runs import read_run
 from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_arguments, goals_input, input_of, job_input
 from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.handle import Handle
@@ -264,13 +265,16 @@ class App(ManyFlows):
         """The flow's log, in order, with its typed events."""
         return await self._flows.log(flow_id)
 
-    async def explain(self, flow_id: str, *, payloads: bool = True) -> Explanation:
+    async def explain(self, flow_id: str, *, run: int | None = None, payloads: bool = True) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next.
 
+        run: an earlier run of a flow that continued as new; RunNotFoundError when it is not there.
         payloads=False: with the sizes of inputs, results and messages instead of their contents.
         """
         lines = await self.read_lines(flow_id)
-        return await explain_from_store(self.store, await self.find(flow_id), lines, self._clock.wall(), payloads)
+        read = await read_run(self.store, await self.find(flow_id), lines, run)
+        now = self._clock.wall()
+        return await explain_from_store(self.store, read.record, read.lines, now, payloads, current_run=read.current)
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())

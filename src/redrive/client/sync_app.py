@@ -275,12 +275,12 @@ class SyncApp(SyncManyFlows):
         """The flow's log, in order, with its typed events."""
         return self._run(lambda app: app.read_lines(flow_id))
 
-    def explain(self, flow_id: str, *, payloads: bool = True) -> Explanation:
+    def explain(self, flow_id: str, *, run: int | None = None, payloads: bool = True) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next.
 
-        payloads=False: with the sizes of inputs, results and messages instead of their contents.
+        run: an earlier run of a flow that continued as new. payloads=False: with sizes instead of what it works with.
         """
-        return self._run(lambda app: app.explain(flow_id, payloads=payloads))
+        return self._run(lambda app: app.explain(flow_id, run=run, payloads=payloads))
 
     def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return self._run(lambda app: app.flows(query))

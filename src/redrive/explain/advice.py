@@ -10,7 +10,7 @@ from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import Advice
 from redrive.flows.errors.item_error import item_report
 from redrive.flows.events import FlowFailed
-from redrive.flows.registry import BY_GOALS
+from redrive.flows.registry import BY_GOALS, WORKFLOW
 
 
 def resume(facts: FlowFacts, text: str) -> Advice:
@@ -30,6 +30,21 @@ def cancel(facts: FlowFacts) -> Advice:
 
 def signal(facts: FlowFacts, name: str) -> Advice:
     return Advice("to send it", f"redrive signal {facts.record.id} {shlex.quote(name)} NAME=VALUE")
+
+
+def later_run(facts: FlowFacts, current: int) -> list[Advice]:
+    """Propose to look at the run that followed an earlier one."""
+    following = facts.history.run + 1
+    which = "" if following == current else f" --run {following}"
+    return [Advice("see the run after it", f"redrive explain {facts.record.id}{which}")]
+
+
+def shorten_log(facts: FlowFacts) -> Advice:
+    """Say that the flow's log takes long to replay, and what shortens it."""
+    text = f"its log has {facts.events:,} events, and whichever worker takes it over replays them all"
+    if facts.record.definition.startswith(WORKFLOW):
+        return Advice(f"{text}: call workflow.continue_as_new() now and then, which begins a new log")
+    return Advice(f"{text}: let such work be several flows")
 
 
 def start_worker(facts: FlowFacts) -> list[Advice]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from redrive.explain import advice
 from redrive.explain.children import look_at_child
-from redrive.explain.ended_flow import cancelled_headline, completed_headline, failed_headline
+from redrive.explain.ended_flow import cancelled_headline, completed_headline, continued_headline, failed_headline
 from redrive.explain.flow_facts import FlowFacts, format_signature
 from redrive.explain.parts import Advice, ItemEntry, Wait
 from redrive.explain.waits import is_certain, list_waits, name_item, unread_messages
@@ -12,6 +12,7 @@ from redrive.formatting.text import format_count, summarize
 from redrive.formatting.times import format_duration, utc_datetime
 from redrive.stores.leases import WorkerRecord
 from redrive.stores.rates import read_rate
+from redrive.stores.runs import LONG_RUN
 
 
 class CurrentState(NamedTuple):
@@ -21,6 +22,8 @@ class CurrentState(NamedTuple):
 
 
 def describe_current_state(facts: FlowFacts) -> CurrentState:
+    if facts.current_run is not None:
+        return CurrentState(continued_headline(facts), [], advice.later_run(facts, facts.current_run))
     status = facts.record.status
     if status == "completed":
         return CurrentState(completed_headline(facts), [], [])
@@ -29,6 +32,8 @@ def describe_current_state(facts: FlowFacts) -> CurrentState:
     if status == "cancelled":
         return CurrentState(cancelled_headline(facts), [], [])
     state = _unfinished(facts)
+    if facts.events > LONG_RUN:
+        state = state._replace(next_steps=[*state.next_steps, advice.shorten_log(facts)])
     if facts.history.cancel_requested is None:
         return state
     told = f"; cancellation was requested{facts.signature('cancel_requested')}, and its code has not stopped yet"

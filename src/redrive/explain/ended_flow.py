@@ -19,6 +19,12 @@ def completed_headline(facts: FlowFacts) -> str:
     return f"completed in {took}{retries}{result}"
 
 
+def continued_headline(facts: FlowFacts) -> str:
+    """Of an earlier run."""
+    took = format_duration((facts.record.finished_at or facts.began) - facts.began)
+    return f"run {facts.history.run} continued as new after {took}; the flow is in run {facts.current_run}"
+
+
 def cancelled_headline(facts: FlowFacts) -> str:
     requested = facts.history.cancel_requested
     forced = " at once" if requested is not None and requested.force else ""

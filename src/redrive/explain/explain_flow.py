@@ -34,14 +34,16 @@ def explain_flow(
     ahead: bool = False,
     most: int | None = None,
     use: QueueUse = NOT_USED,
+    current_run: int | None = None,
 ) -> Explanation:
     """Say everything that happened to a flow and why, what it waits for, and what to do next.
 
     `live_workers`, `queues` and `use` tell why a flow that could go on does not. `ahead`: also attempts still to come.
+    `current_run`: the number of the flow's current run, if this is an earlier one.
     `most`: leave out the middle of a longer timeline, of items with more attempts, and of longer lists of events.
     """
     history = fold(lines)
-    has_ended = history.ending is not None
+    has_ended = history.ending is not None or current_run is not None
     has_owner = record.owner in [worker.epoch for worker in live_workers]
     began = lines[0].at if lines else record.start_at
     timeline = build_timeline(lines, has_ended=has_ended, has_owner=has_owner, most=most)
@@ -55,10 +57,12 @@ def explain_flow(
         use=use,
         uncompensated=uncompensated_steps(lines),
         failure_handling=failure_handling_steps(history, lines),
+        events=len(lines),
+        current_run=current_run,
         now=now,
         began=began,
     )
-    if ahead:
+    if ahead and current_run is None:
         add_schedules(facts)
     state = describe_current_state(facts)
     shown = ends(facts.timeline, most)
@@ -85,6 +89,8 @@ def explain_flow(
         next_steps=state.next_steps,
         begun_by=tick_of_key(record.key),
         parent=record.parent,
+        run=history.run,
+        current_run=current_run,
         elided=len(facts.timeline) - len(shown),
         elided_events=elided_events,
     )

@@ -45,6 +45,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The tick of a schedule that began it; None when it was started in another way."""
     parent: str | None = None
     """The id of the flow that started it as a child."""
+    run: int = 1
+    """The number of the run; more than 1 after the flow's code continued as new."""
+    current_run: int | None = None
+    """The number of the flow's current run, where an earlier one is explained."""
     batch: str | None = None
     """The batch that the flow is a part of."""
     tags: dict[str, str] = {}
@@ -110,6 +114,9 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     yield f"  queue    {explanation.queue}{priority}{key}"
     if (tick := explanation.begun_by) is not None:
         yield f"  begun    by schedule {tick.schedule}, {'by hand at' if tick.by_hand else 'for its tick'} {tick.tick}"
+    if explanation.run > 1:
+        before = explanation.run - 1
+        yield f"  run      {explanation.run}; of the run before: redrive explain {explanation.flow_id} --run {before}"
     if explanation.parent is not None:
         yield f"  parent   {explanation.parent}"
     if explanation.batch is not None:

@@ -31,6 +31,10 @@ class FlowFacts:
     failure_handling: Sequence[str]
     """The steps that ran only because of the failure that ended the flow."""
     now: float
+    events: int
+    """How many events its log has."""
+    current_run: int | None
+    """The number of the flow's current run, if this is an earlier one."""
     began: float
     """The time from which moments are counted."""
 

@@ -24,9 +24,11 @@ async def explain_from_store(
     payloads: bool = True,
     ahead: bool = False,
     most: int | None = None,
+    current_run: int | None = None,
 ) -> Explanation:
     """Explain a flow, given its record and its log; with or without what it works with, and what lies ahead.
 
+    current_run: the number of its current run, if record and log are those of an earlier one.
     most: leave out the middle of what there is more of.
     """
     letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
@@ -43,7 +45,9 @@ async def explain_from_store(
     shown = lines if payloads else await off_loop(len(lines) > LONG_LOG, hide_lines, lines)
     # To foresee attempts takes longer than to tell of them.
     is_long = ahead or len(lines) > LONG_LOG
-    explained = await off_loop(is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most, use)
+    explained = await off_loop(
+        is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most, use, current_run
+    )
     if payloads:
         return explained
     return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))

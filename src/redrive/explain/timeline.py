@@ -319,7 +319,12 @@ class _TimelineBuilder:
         self._note(when, event, "redriven", what)
 
     def _run_continued(self, when: Moment, event: RunContinued) -> None:
-        self._note(when, event, f"run {event.run} began", "its code continued as new; earlier runs are not shown")
+        self._note(
+            when,
+            event,
+            f"run {event.run} began",
+            f"its code continued as new; --run {event.run - 1} shows the run before",
+        )
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
         self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")

@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.errors import DeserializationError
 from redrive.flows.chunks import in_chunks, run_to_completion
-from redrive.flows.events import Line, read_turn
+from redrive.flows.events import AnyEvent, Line, read_turn
 from redrive.flows.run_events import RunContinued
 from redrive.stores.records import EventRow
 
@@ -18,19 +18,32 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
     for index, part in enumerate(in_chunks(rows)):
         if index:
             yield
-        for flow_id, last, at, body in part:
-            try:
-                events = read_turn(body)
-            except msgspec.MsgspecError as error:
-                raise DeserializationError(
-                    f"flow {flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
-                ) from None
+        for row in part:
+            events = _events_of(row)
             begin = next((index for index, event in enumerate(events) if isinstance(event, RunContinued)), None)
             if begin is not None:
                 # What comes before belongs to an earlier run.
                 lines, events = [], events[begin:]
-            lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]
+            lines += _lines(row, events)
     return lines
+
+
+def _events_of(row: EventRow) -> list[AnyEvent]:
+    try:
+        return read_turn(row.body)
+    except msgspec.MsgspecError as error:
+        raise DeserializationError(
+            f"flow {row.flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
+        ) from None
+
+
+def _lines(row: EventRow, events: Sequence[AnyEvent]) -> list[Line]:
+    return [Line(seq, row.at, event) for seq, event in enumerate(events, start=row.seq - len(events) + 1)]
+
+
+def lines_of_run(rows: Sequence[EventRow], after: int, last: int) -> list[Line]:
+    """Read the lines of an earlier run: those after that number, up to the last one."""
+    return [line for row in rows for line in _lines(row, _events_of(row)) if after < line.seq <= last]
 
 
 def lines_of(rows: Sequence[EventRow]) -> list[Line]:

@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
 
 
+RunOption = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Explain run N of a flow that continued as new.")
+]
+
+
 def explain_command(
-    flow: FlowArgument, everything: AllOption = False, store: StoreOption = "", as_json: JsonOption = False
+    flow: FlowArgument,
+    everything: AllOption = False,
+    run: RunOption = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Explain a flow: where it stands, why each attempt failed and what was decided, and what to do next.
 
@@ -26,11 +35,12 @@ def explain_command(
     redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
     redrive explain 0197f2a4 --json
     redrive explain order-17
+    redrive explain counter --run 3
     """
     import msgspec
 
     async def explain(app: "App") -> "Explanation":
-        return await app.explain(await flow_id_of(app, flow))
+        return await app.explain(await flow_id_of(app, flow), run=run)
 
     explanation = with_app(store, explain)
     if as_json:

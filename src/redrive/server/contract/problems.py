@@ -20,6 +20,7 @@ from redrive.errors import (
     InvalidStateError,
     KeyTakenError,
     NotationError,
+    RunNotFoundError,
     ScheduleError,
     ScheduleNotFoundError,
     SerializationError,
@@ -141,6 +142,8 @@ def problem_for(error: Exception) -> ProblemError:
         return ProblemError(503, detail, headers={"Retry-After": _RETRY_STORE_AFTER})
     if isinstance(error, FlowNotFoundError):
         return ProblemError(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
+    if isinstance(error, RunNotFoundError):
+        return ProblemError(404, str(error), parameter="run")
     if isinstance(error, BatchNotFoundError):
         return ProblemError(404, f"there is no batch {error.name!r}", parameter="batch")
     if isinstance(error, ScheduleNotFoundError):

@@ -10,6 +10,7 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.client.app import App
+from redrive.client.earlier_runs import read_run
 from redrive.client.handle import Handle
 from redrive.errors import DefinitionError
 from redrive.explain.explanation import Explanation
@@ -116,6 +117,8 @@ class FlowCounted(ResponseModel, frozen=True):
 
 
 class ExplainQuery(RequestModel, frozen=True):
+    run: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    """Explain this run of a flow that continued as new; by default the current one."""
     most: Annotated[int, Meta(ge=2, le=10_000)] | None = None
     """Leave out the middle of longer timelines, of items with more attempts, and of longer lists of events."""
 
@@ -302,9 +305,11 @@ async def explain(request: Request[Any, Any, Any]) -> Response[Any]:
     wanted = read_query(request, ExplainQuery)
     app = app_of(request)
     record = await visible_flow(request, flow_id)
-    lines = await app.read_lines(flow_id)
+    record, lines, current = await read_run(app.store, record, await app.read_lines(flow_id), wanted.run)
     payloads = caller_of(request.scope).sees_payloads
-    explanation = await explain_from_store(app.store, record, lines, app.now(), payloads, ahead=True, most=wanted.most)
+    explanation = await explain_from_store(
+        app.store, record, lines, app.now(), payloads, ahead=True, most=wanted.most, current_run=current
+    )
     return await large_json_response(explanation, len(explanation.timeline))
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_FLOWS = 10_000
 PAGE_SIZE = 1000
 MOST_SCHEDULES = 500
+MOST_LONG_LOGS = 100
 LARGEST_SKEW = 2.0
 LONGEST_READY = 60.0
 _LEASE = 5.0
@@ -84,6 +85,7 @@ async def _run_checks(app: "App") -> list[Check]:
     checks.append(_oldest_ready(open_flows, now))
     checks.append(_parked(parked))
     checks.append(await _dead(app))
+    checks += await _long_logs(app)
     checks += await _schedules(app, bool(alive))
     return checks
 
@@ -118,6 +120,21 @@ async def _schedules(app: "App", any_alive: bool) -> list[Check]:
     if any_alive:
         return [Check("ok", "schedules", f"{len(active)} active")]
     return [Check("warn", "schedules", f"no worker fires them, since none is alive: {', '.join(active[:5])}")]
+
+
+async def _long_logs(app: "App") -> list[Check]:
+    from redrive.stores.runs import LONG_RUN
+
+    found = await app.store.list_long_runs(MOST_LONG_LOGS)
+    if not found:
+        return []
+    number = f"{len(found)} or more" if len(found) == MOST_LONG_LOGS else str(len(found))
+    longest = max(found, key=lambda one: one.events)
+    text = (
+        f"{number} with more than {LONG_RUN:,} events to replay, the longest of {longest.definition} with "
+        f"{longest.events:,}: redrive explain {longest.flow_id}; workflow.continue_as_new() begins a new log"
+    )
+    return [Check("warn", "long logs", text)]
 
 
 async def _flows(app: "App", status: "tuple[FlowStatus, ...]") -> "AsyncIterator[FlowRecord]":
