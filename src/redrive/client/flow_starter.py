@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from redrive.client.caller_connections import refuse_unless_open, transaction_of
 from redrive.client.key_match import is_same_start
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.errors import CommitUnknownError, KeyTakenError, StoreError, WrongDatabaseError
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.caller_transaction import run_steps, wrong_database
@@ -36,6 +37,7 @@ class FlowStarter:
 
         connection: the caller's connection, with its transaction open.
         """
+        await refuse_unreadable(self._store)
         if connection is not None:
             return await self._insert_on(connection, flow)
         begun = await self._begin_here(flow)
