@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC_NAMES = ROOT / "tests" / "public_names.txt"
 PUBLIC_MODULES = (
     "redrive",
+    "redrive.codecs",
     "redrive.errors",
     "redrive.failures",
     "redrive.handlers",
@@ -64,6 +65,7 @@ LOADED_WHEN_USED = (
     "httpx2",
     "requests",
     "aiohttp",
+    "cryptography",
     "openai",
     "anthropic",
     "mcp",

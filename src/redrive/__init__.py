@@ -7,7 +7,7 @@ redrive.Retrier(policy).call(function)           guard a call
 with redrive.open_sync("sqlite:///app.db") as …  the same in a program without an event loop
 
 More names are in redrive.errors, redrive.policies, redrive.failures, redrive.resilience, redrive.notation,
-redrive.pipeline, redrive.handlers, redrive.testing and redrive.integrations.
+redrive.pipeline, redrive.handlers, redrive.codecs, redrive.testing and redrive.integrations.
 """
 
 from importlib import import_module as _import_module
@@ -43,6 +43,7 @@ from redrive.telemetry.logs import log_event as _log_event
 from redrive.telemetry.stream import correlate, listen
 
 if TYPE_CHECKING:
+    from redrive import codecs as codecs
     from redrive import handlers as handlers
     from redrive import integrations as integrations
     from redrive import notation as notation
@@ -161,6 +162,7 @@ _LAZY = {
     "workflow": "flows.workflows.workflow",
 }
 _MODULES = (
+    "codecs",
     "errors",
     "failures",
     "handlers",

@@ -215,7 +215,7 @@ def test_what_keeps_the_store_from_opening_is_raised_where_it_is_opened(tmp_path
         redrive.open_sync(f"sqlite:///{tmp_path}/nowhere/app.db").open()
     with pytest.raises(redrive.errors.StoreUnusableError, match="is not a kind of store"):
         redrive.open_sync("mysql://host/app")
-    with pytest.raises(TypeError, match=r"open_sync: .*; settings are worker, queues"):
+    with pytest.raises(TypeError, match=r"open_sync: .*; settings are worker, codec, queues"):
         redrive.open_sync("memory://", wrokers=3)
     assert "redrive-app" not in {one.name for one in threading.enumerate()}
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+from typing import Any
 
 import tests.worker.family
 import tests.worker.shop  # noqa: F401 - registers what the shop does
@@ -11,7 +12,7 @@ import tests.worker.shop  # noqa: F401 - registers what the shop does
 from redrive.assembly import open as open_app
 
 
-async def main(address: str, settings: dict[str, float]) -> None:
+async def main(address: str, settings: dict[str, Any]) -> None:
     async with open_app(address, worker=False, **settings) as app:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, app.stop)

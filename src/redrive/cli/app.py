@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 import redrive
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.commands import (
+    archive,
     audit,
     batch,
     dashboard,
@@ -86,6 +87,7 @@ def build() -> typer.Typer:
     app.command("signal")(signal.signal_command)
     app.command("explain")(explain.explain_command)
     app.command("export")(export.export_command)
+    app.command("archive")(archive.archive_command)
     app.command("replay")(replay.replay_command)
     _add_group(
         app,

@@ -20,7 +20,7 @@ from redrive.client.signals import signal_arguments
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
-from redrive.explain.store_reader import explain_from_store
+from redrive.explain.store_reader import explain_from_store, explain_without_key
 from redrive.flows.action import ActionCall
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
@@ -34,6 +34,7 @@ from redrive.flows.messages import (
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
 from redrive.near_names import unknown_setting
+from redrive.stores.encoded_text import key_of
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow
 
@@ -271,6 +272,8 @@ class App(ManyFlows):
         run: an earlier run of a flow that continued as new; RunNotFoundError when it is not there.
         payloads=False: with the sizes of inputs, results and messages instead of their contents.
         """
+        if (key := key_of((record := await self.find(flow_id)).input)) is not None:
+            return await explain_without_key(self.store, record, key, self._clock.wall())
         lines = await self.read_lines(flow_id)
         read = await read_run(self.store, await self.find(flow_id), lines, run)
         now = self._clock.wall()

@@ -11,6 +11,7 @@ from redrive.client.flow_access import FlowAccess
 from redrive.client.flow_inputs import input_of
 from redrive.client.flow_settings import new_flow
 from redrive.client.many_starts import CallToStart, ManyStarts, Prepared, Progress, check_shared
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.errors import BatchNotFoundError, BatchTakenError
 from redrive.flows.action import ActionCall
 from redrive.flows.flow_call import FlowCall
@@ -70,6 +71,7 @@ class Batches:
             tags=write_tags(settings.get("tags")),
             on_done=None if following is None else msgspec.json.encode(following).decode(),
         )
+        await refuse_unreadable(store)
         existing = await retry_until_available(store, store.add_batch, row)
         known = existing or row
         digest, added = hashlib.sha256(), 0

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Raw
 
 from redrive.client.loop_affinity import LoopAffinity
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.determinism.clock import Clock, whole_microseconds
 from redrive.determinism.ids import ordered_id
 from redrive.determinism.off_loop import off_loop
@@ -106,6 +107,7 @@ class FlowAccess:
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in the flow's inbox; return the status that the flow had."""
+        await refuse_unreadable(self.store)
         text = write_message(message)
         if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
             raise FlowNotFoundError(flow_id, self._store.address)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from redrive.client.caller_connections import refuse_unless_open, transaction_of
 from redrive.client.key_match import is_same_start
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.client.repeated_starts import MOST_DEBOUNCES, NEVER_AGAIN, RepeatedStarts
 from redrive.errors import CommitUnknownError, KeyTakenError, StoreError, WrongDatabaseError
 from redrive.flows.values.json_limits import LARGE_JSON
@@ -37,6 +38,7 @@ class FlowStarter:
 
         connection: the caller's connection, with its transaction open. repeated: what the key means to a later start.
         """
+        await refuse_unreadable(self._store)
         if repeated != NEVER_AGAIN:
             return await self._start_repeatedly(flow, repeated)
         if connection is not None:

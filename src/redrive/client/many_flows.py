@@ -1,7 +1,9 @@
-"""The verbs of an app about many flows: start them, add them as a batch, act on those that a query selects."""
+"""The verbs of an app about many flows: start them, add them as a batch, act on what a query selects, archive them."""
 
 import functools
 from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from redrive.client.flow_settings import SharedSettings
@@ -11,6 +13,7 @@ from redrive.stores.batches import BatchQuery, BatchStatus
 from redrive.stores.records import FlowQuery
 
 if TYPE_CHECKING:
+    from redrive.client.archive import Archived
     from redrive.client.batch import Batch
     from redrive.client.batches import Batches
     from redrive.client.bulk_actions import BulkActions, BulkOutcome
@@ -156,3 +159,21 @@ class ManyFlows(RunningApp):
     ) -> "BulkOutcome":
         """Put all failed flows that match back to work, each at the step that failed."""
         return await self._bulk.run("redrive", query, by, why, dry_run=dry_run, progress=progress)
+
+    async def archive(
+        self,
+        target: str | Path,
+        *,
+        before: float | timedelta | str = "30d",
+        definition: str | None = None,
+        then_prune: bool = False,
+    ) -> "Archived":
+        """Add the flows that finished longer ago than `before` to a file of compressed JSON lines, with their logs.
+
+        target: the file, or a folder in which it is named for the day.
+        then_prune: remove them from the store afterwards, except those whose dead letter is open.
+        """
+        from redrive.client.archive import age_to_archive, archive_flows
+
+        age = age_to_archive(before, definition, then_prune)
+        return await archive_flows(self.store, target, self._flows.now() - age, definition, then_prune)

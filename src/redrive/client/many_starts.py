@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from redrive.client.flow_inputs import FlowInput, input_of
 from redrive.client.flow_settings import SharedSettings, new_flow
 from redrive.client.flow_starter import add_until_known, started_id
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.errors import KeyTakenError
 from redrive.flows.action import ActionCall
 from redrive.flows.flow_call import FlowCall
@@ -57,6 +58,7 @@ class ManyStarts:
         settings: Mapping[str, Any],
     ) -> list[Started]:
         check_shared("app.start_many", settings)
+        await refuse_unreadable(self._store)
         started: list[Started] = []
         async for piece in self.pieces(calls, keys, settings):
             started += await self.add(piece)

@@ -1,14 +1,18 @@
 """Flows with their logs as JSON lines: export them from a store, and read them back to replay them."""
 
-from collections.abc import AsyncIterator, Iterator
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from redrive.errors import DeserializationError
 from redrive.flows.events import AnyEvent, AttemptStarted, ItemStarted, Line
+from redrive.stores.encoded_text import how_to_decode, key_of
 from redrive.stores.interface import Store
-from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus
+from redrive.stores.records import FINISHED, DeadLetter, FlowQuery, FlowRecord, FlowStatus
 from redrive.worker.event_rows import lines_of
 
 OPEN: tuple[FlowStatus, ...] = ("ready", "waiting", "running", "paused", "parked")
@@ -17,11 +21,19 @@ LONGEST_LINE = 512 * 2**20
 """Bytes of one flow, with its log."""
 
 
-class RecordedFlow(msgspec.Struct, frozen=True):
+_GZIP = b"\x1f\x8b"
+
+Unseal = Callable[[str], str]
+"""Decodes a line that a codec has encoded; returns it as it is where it cannot."""
+
+
+class RecordedFlow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A flow as it was stored, with its log. Delivery tokens of attempts are left out."""
 
     flow: FlowRecord
     log: list[Line]
+    dead: DeadLetter | None = None
+    """In an archive: how it failed, and who redrove or discarded it."""
 
 
 _DECODER = msgspec.json.Decoder(RecordedFlow)
@@ -30,7 +42,7 @@ _DECODER = msgspec.json.Decoder(RecordedFlow)
 def write_recorded(recorded: RecordedFlow) -> bytes:
     """The flow as one line of JSON."""
     log = [line._replace(event=_without_token(line.event)) for line in recorded.log]
-    return msgspec.json.encode(RecordedFlow(recorded.flow, log)) + b"\n"
+    return msgspec.json.encode(msgspec.structs.replace(recorded, log=log)) + b"\n"
 
 
 def _without_token(event: AnyEvent) -> AnyEvent:
@@ -39,19 +51,42 @@ def _without_token(event: AnyEvent) -> AnyEvent:
     return event
 
 
-def read_recorded(path: str | Path) -> Iterator[RecordedFlow]:
-    """Read the flows of an exported file one by one.
+def read_recorded(path: str | Path, unseal: Unseal | None = None) -> Iterator[RecordedFlow]:
+    """Read the flows of an exported file, or of an archive, one by one.
 
     OSError when there is no such file, DeserializationError for a line that is not a recorded flow.
     """
-    with Path(path).open("rb") as file:
+    for number, line in read_lines(path):
+        yield _read(unsealed(line, unseal, f"{path}:{number}"), f"{path}:{number}")
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Read the lines of a file, compressed or not, with their numbers; those that are empty are left out."""
+    with Path(path).open("rb") as plain:
+        is_compressed = plain.read(2) == _GZIP
+        plain.seek(0)
+        file: IO[bytes] = gzip.GzipFile(fileobj=plain) if is_compressed else plain  # type: ignore[assignment]  # reads alike
         number = 0
-        while line := file.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(line) > LONGEST_LINE:
-                raise DeserializationError(f"{path}:{number}: a line must not be longer than {LONGEST_LINE} bytes")
-            if line.strip():
-                yield _read(line, f"{path}:{number}")
+        try:
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise DeserializationError(f"{path}:{number}: a line must not be longer than {LONGEST_LINE} bytes")
+                if line.strip():
+                    yield number, line
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DeserializationError(f"{path}:{number + 1}: the file is damaged: {error}") from None
+
+
+def unsealed(line: bytes, unseal: Unseal | None, where: str) -> bytes:
+    """Return a line as it was before a codec encoded it; DeserializationError without the key."""
+    text = line.decode(errors="replace").strip()
+    if (key := key_of(text)) is None:
+        return line
+    text = text if unseal is None else unseal(text)
+    if key_of(text) is not None:
+        raise DeserializationError(f"{where}: its payloads are {how_to_decode(key)}")
+    return text.encode()
 
 
 def _read(line: bytes, where: str) -> RecordedFlow:

@@ -13,6 +13,7 @@ from redrive.client.flow_starter import FlowStarter
 from redrive.client.loop_affinity import LoopAffinity
 from redrive.client.queue_control import QueueControl
 from redrive.client.queue_counting import count_flows
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.client.results import Results
 from redrive.client.schedule_control import ScheduleControl
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
@@ -23,6 +24,7 @@ from redrive.stores.interface import Store
 from redrive.stores.refusals import not_open
 from redrive.worker.dependency_guard import dependencies_of_steps, report_circuits_closed
 from redrive.worker.settings import WorkerSettings
+from redrive.worker.store_retries import retry_until_available
 from redrive.worker.worker import Worker
 
 log = logging.getLogger("redrive")
@@ -116,6 +118,7 @@ class RunningApp:
 
     async def work(self) -> None:
         """Run a worker until `stop()`. A worker that lost its lease, or failed, is replaced by a new one."""
+        await retry_until_available(self.store, refuse_unreadable, self.store)
         while not self._closing:
             self._worker = self._new_worker()
             if self._closing:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from redrive.client.flow_access import FlowAccess
+from redrive.client.readable_payloads import refuse_unreadable
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView, view_of
 from redrive.errors import CommitUnknownError, ScheduleError, ScheduleNotFoundError
 from redrive.flows.messages import check_by_and_why
@@ -131,6 +132,7 @@ class ScheduleControl:
         started: list[str] = []
         for begun in range(0, len(ticks), BACKFILLED_AT_ONCE):
             runs = [run_of_tick(schedule, tick, now) for tick in ticks[begun : begun + BACKFILLED_AT_ONCE]]
+            await refuse_unreadable(self._flows.store)
             answers = await self._flows.store.add_flows([flow_of_run(schedule, run) for run in runs])
             started += [run.flow_id for run, existing in zip(runs, answers, strict=True) if existing is None]
         return Backfilled(started, len(ticks) - len(started))
@@ -157,6 +159,7 @@ class ScheduleControl:
     ) -> Schedule:
         """Write what `change` makes of the schedule as it is stored, with the flows that it starts."""
         store = self._flows.store
+        await refuse_unreadable(store)
         while True:
             if may_be_new and await store.find_schedule(name) is None:
                 known, version = None, 0

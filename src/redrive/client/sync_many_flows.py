@@ -1,6 +1,8 @@
 """The same verbs for programs without an event loop."""
 
 from collections.abc import Callable, Coroutine, Iterable
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from redrive.client.app import App
@@ -11,6 +13,7 @@ from redrive.stores.batches import BatchQuery, BatchStatus
 from redrive.stores.records import FlowQuery
 
 if TYPE_CHECKING:
+    from redrive.client.archive import Archived
     from redrive.client.bulk_actions import BulkOutcome
     from redrive.client.many_starts import CallToStart
 
@@ -136,3 +139,18 @@ class SyncManyFlows:
     ) -> "BulkOutcome":
         """Put all failed flows that match back to work, each at the step that failed."""
         return self._run(lambda app: app.redrive_many(query, by=by, why=why, dry_run=dry_run, progress=progress))
+
+    def archive(
+        self,
+        target: str | Path,
+        *,
+        before: float | timedelta | str = "30d",
+        definition: str | None = None,
+        then_prune: bool = False,
+    ) -> "Archived":
+        """Add the flows that finished longer ago than `before` to a file of compressed JSON lines, with their logs.
+
+        target: the file, or a folder in which it is named for the day.
+        then_prune: remove them from the store afterwards, except those whose dead letter is open.
+        """
+        return self._run(lambda app: app.archive(target, before=before, definition=definition, then_prune=then_prune))

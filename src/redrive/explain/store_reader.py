@@ -3,6 +3,7 @@
 import msgspec
 
 from redrive.determinism.off_loop import off_loop
+from redrive.explain.encoded_flow import explain_encoded
 from redrive.explain.explain_flow import explain_flow
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_text, hide_lines
@@ -13,7 +14,7 @@ from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.flow_control import NOT_USED
 from redrive.stores.interface import Store
 from redrive.stores.leases import WorkerRecord
-from redrive.stores.records import NEVER_READS_AGAIN, DeadQuery, FlowRecord
+from redrive.stores.records import NEVER_READS_AGAIN, DeadQuery, FlowRecord, RetryQuery
 
 
 async def explain_from_store(
@@ -51,6 +52,14 @@ async def explain_from_store(
     if payloads:
         return explained
     return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))
+
+
+async def explain_without_key(store: Store, record: FlowRecord, key: str, now: float) -> Explanation:
+    """Explain a flow whose payloads are encoded with a key that is not at hand."""
+    rows = (await store.read_events([record.id]))[record.id]
+    letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
+    retries = await store.list_retries(RetryQuery(flow_id=record.id))
+    return explain_encoded(record, key, rows, retries, letters[0] if letters else None, now)
 
 
 async def all_workers(store: Store) -> list[WorkerRecord]:

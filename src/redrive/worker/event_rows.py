@@ -9,6 +9,7 @@ from redrive.errors import DeserializationError
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import AnyEvent, Line, read_turn
 from redrive.flows.run_events import RunContinued
+from redrive.stores.encoded_text import how_to_decode, key_of
 from redrive.stores.records import EventRow
 
 
@@ -32,6 +33,8 @@ def _events_of(row: EventRow) -> list[AnyEvent]:
     try:
         return read_turn(row.body)
     except msgspec.MsgspecError as error:
+        if (key := key_of(row.body)) is not None:
+            raise DeserializationError(f"flow {row.flow_id}: its payloads are {how_to_decode(key)}") from None
         raise DeserializationError(
             f"flow {row.flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
         ) from None

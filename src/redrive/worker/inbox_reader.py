@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from redrive.determinism.clock import current_clock
+from redrive.stores.encoded_text import key_of
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease
 from redrive.worker.flow_table import FlowTable
@@ -60,6 +61,9 @@ class InboxReader:
             if run is not before.get(message.flow_id):
                 # Loaded since the inbox was read: it may have read the message in its last life here.
                 self._wake.set()
+            elif key_of(message.body) is not None:
+                # Unread until a worker that has the key gets the flow.
+                continue
             elif run is not None and not run.log.released and message.id not in run.log.messages_taken:
                 self._flows.mark_busy(run.id)
                 try:

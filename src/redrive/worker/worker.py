@@ -254,7 +254,7 @@ class Worker:
         flows, slots, faults, timers = self.flows, self.slots, self.faults, self.timers
         journal = self.journal = Journal(store, held, lambda new: self.eager_start.refuse(new), self._rows_refused)
         heartbeats = Heartbeats(flows.by_id.get)
-        unsupported = UnsupportedFlows(flows, timers, clock.wall)
+        unsupported = UnsupportedFlows(journal, flows, timers, clock.wall)
         self.runner = self._make_runner(self.outcomes, settings, held.may_call)
         dispatcher = AttemptDispatcher(self.runner, slots, self.outcomes, heartbeats.beat)
         self.child_lookup = ChildLookup(store, journal, flows, faults)
@@ -282,7 +282,7 @@ class Worker:
         self.rebuilder = Rebuilder(
             store, lease, clock, journal, flows, factory, slots, heartbeats, *replay, held_reports
         )
-        claimed = FlowLoader(store, held, clock.wall, self.dice, journal, flows, factory, *replay)
+        claimed = FlowLoader(store, held, clock.wall, self.dice, journal, flows, factory, *replay, unsupported.leave)
         paused = self.paused_queues
         self.claimer = Claimer(
             store, lease, settings, clock, flows, slots, timers, claimed.load, unsupported.claim_time, paused.update

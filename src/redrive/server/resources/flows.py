@@ -15,7 +15,7 @@ from redrive.client.handle import Handle
 from redrive.errors import DefinitionError
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
-from redrive.explain.store_reader import explain_from_store
+from redrive.explain.store_reader import explain_from_store, explain_without_key
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.flows.retry_policy import as_policy
 from redrive.flows.tags import read_tags
@@ -42,6 +42,7 @@ from redrive.server.requests.flow_selection import LONGEST_KEY, FlowSelection, f
 from redrive.server.requests.flow_start import StartRequest, start_flow
 from redrive.server.requests.parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
 from redrive.server.resources.flow_steps import StepResponse, steps_of
+from redrive.stores.encoded_text import key_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus, RetryQuery
 
 TAG = "flows"
@@ -305,6 +306,8 @@ async def explain(request: Request[Any, Any, Any]) -> Response[Any]:
     wanted = read_query(request, ExplainQuery)
     app = app_of(request)
     record = await visible_flow(request, flow_id)
+    if (key := key_of(record.input)) is not None:
+        return await large_json_response(await explain_without_key(app.store, record, key, app.now()), 0)
     record, lines, current = await read_run(app.store, record, await app.read_lines(flow_id), wanted.run)
     payloads = caller_of(request.scope).sees_payloads
     explanation = await explain_from_store(

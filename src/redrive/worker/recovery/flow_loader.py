@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from redrive.determinism.dice import Dice
 from redrive.errors import CrashLoopError, DeserializationError, UnknownDefinitionError
@@ -13,6 +14,7 @@ from redrive.flows.events import FlowFailed
 from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution, Redrive
 from redrive.flows.values.json_limits import LARGE_JSON
+from redrive.stores.encoded_text import key_of
 from redrive.stores.interface import Store
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
 from redrive.telemetry.logs import log_flow
@@ -50,7 +52,9 @@ class FlowLoader:
         replayer: Replayer,
         chunked_replay: ChunkedReplay,
         faults: FaultHandler,
+        leave: Callable[[FlowRecord, str], None],
     ) -> None:
+        """leave: leaves a flow to workers that have the key which it needs."""
         self._store = store
         self._held = held
         self._lease = held.lease
@@ -62,6 +66,7 @@ class FlowLoader:
         self._replayer = replayer
         self._mid_replay = chunked_replay
         self._faults = faults
+        self._leave = leave
 
     async def load(self, records: Sequence[FlowRecord]) -> None:
         """Begin new flows at once; read the logs and messages of the others, and continue them."""
@@ -72,6 +77,9 @@ class FlowLoader:
                 # Commits that are done by now must not wait for all of them.
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
                 self._check_lease()
+            if (key := key_of(record.input)) is not None:
+                self._leave(record, key)
+                continue
             is_new = record.claims == 1 and record.messages_sent == record.messages_read
             if record.lost_owners >= SUSPECT or (record.blame and read_evidence(record.blame).is_against_code):
                 suspects.append(record)
@@ -168,6 +176,10 @@ class FlowLoader:
             self._check_lease()
             rows, unread = logs.pop(record.id, []), messages[record.id]
             size += sum(len(row.body) for row in rows)
+            bodies: chain[EventRow | Message | HeartbeatRow] = chain(rows, unread, heartbeats[record.id])
+            if (key := next(filter(None, map(_key_of, bodies)), None)) is not None:
+                self._leave(record, key)
+                continue
             await self._close_dead_letter(record.id, rows, unread)
             evidence = read_evidence(record.blame)
             crash_loop = evidence.verdict()
@@ -222,3 +234,8 @@ class FlowLoader:
                     await retry_until_available(
                         self._store, close, [flow_id], "redriven", said.by, said.why, self._now(), None
                     )
+
+
+def _key_of(row: EventRow | Message | HeartbeatRow) -> str | None:
+    """Return the id of the key that this process lacks to decode the row."""
+    return key_of(row.details if isinstance(row, HeartbeatRow) else row.body)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from redrive.determinism.clock import Clock
 from redrive.failures.traces import trace_of
+from redrive.stores.encoded_text import key_of
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease
 from redrive.telemetry.logs import log_flow
@@ -97,7 +98,8 @@ class Rebuilder:
                 is_all_durable = bool(rows) and rows[-1].seq == run.log.seq == seq
                 if is_all_durable and run.starter.running_items() <= running and not run.log.released:
                     taken = run.log.messages_taken
-                    messages = [one for one in unread if one.flow_id == run.id and one.id not in taken]
+                    mine = [one for one in unread if one.flow_id == run.id and one.id not in taken]
+                    messages = [one for one in mine if key_of(one.body) is None]
                     fresh = self._replace(run)
                     await self._replay(fresh, self._replayer.replay(fresh, rows, beats, messages, running))
                     return

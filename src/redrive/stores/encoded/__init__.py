@@ -1,0 +1,1 @@
+"""Stores whose payloads a codec encodes on the way in, and decodes on the way out."""
