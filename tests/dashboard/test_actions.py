@@ -20,7 +20,7 @@ def confirm(page: Page, verb: str, why: str = "tested") -> None:
 
 
 def close(page: Page) -> None:
-    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("dialog").get_by_role("button", name="OK").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 

@@ -28,7 +28,7 @@ def test_now_says_what_needs_somebody_and_leads_there(night: Night, page: Page) 
 def test_now_says_which_dependency_fails_and_what_happens_next(night: Night, page: Page) -> None:
     show(page, "/")
     outage = page.locator(".outage", has_text="payments")
-    expect(outage).to_contain_text(re.compile("payments is (failing|recovering) since"))
+    expect(outage).to_contain_text(re.compile("payments (has been failing since|is recovering)"))
     expect(outage).to_contain_text(re.compile(f"{ORDERS} steps wait for it and go on by themselves"))
     expect(page.get_by_role("region", name="What happens next")).to_contain_text("payments")
     row = page.get_by_role("region", name="By dependency").get_by_role("row").filter(has_text="payments")
@@ -99,6 +99,7 @@ def test_a_flow_behind_an_open_circuit_says_why_it_waits(night: Night, page: Pag
     expect(details).to_contain_text("retry_on matches transient failure")
     page.locator("#item-2 .segment.held").first.focus()
     expect(details).to_contain_text("The circuit of payments is open")
+    expect(page.get_by_role("region", name="Steps")).to_contain_text("the circuit of payments is open: ")
 
 
 def test_what_is_planned_is_drawn_up_to_giving_up(night: Night, page: Page) -> None:

@@ -181,6 +181,8 @@ def test_a_circuit_is_opened_and_closed_by_hand(server: Serving) -> None:
 
     seen = server.until(of_mail, lambda one: one["phase"] == "open")
     assert (seen["order"]["why"], seen["workers"][0]["probe_at"]) == ("they asked for it", None)
+    (held,) = (one for one in look(server, "overview")["problems"]["by_dependency"] if one["name"] == "mail")
+    assert (held["held"], held["probe_at"]) == (True, None)
     assert server.client.post("/v1/dependencies/mail/close", json=WHY).status_code == 202
     assert server.until(of_mail, lambda one: one["phase"] != "open")["order"]["order"] == "close"
     problem(server.client.post("/v1/dependencies/mail%07/open", json=WHY), 422)
@@ -224,6 +226,7 @@ def test_workers_say_what_they_told_of_themselves() -> None:
         (known,) = seen["problems"]["by_dependency"]
         assert (known["name"], known["phase"]) == ("bank", "open")
         assert known["probe_at"] is not None
+        assert not known["held"]
         # A worker of another version may tell it in another way.
         other = WorkerReport(epoch=lease.epoch, at=now, body='{"version": 2}')
         server.ask(lambda app: app.store.report(lease, other, []))

@@ -64,7 +64,7 @@ def starts() -> Iterator[Start]:
 async def keep_shop(app: App, before: float, now: float) -> str | None:
     """Do what the operators of the shop do between two times of the demo; return it in words, if anything."""
     if _passed(PAUSE_BEGINS, before, now):
-        await app.pause_queue("reports", by="nina", why="the warehouse counts its stock until later")
+        await app.pause_queue("reports", by="nina", why="the warehouse counts its stock")
         return "nina pauses the queue reports: the warehouse counts its stock"
     if _passed(PAUSE_ENDS, before, now):
         await app.resume_queue("reports")

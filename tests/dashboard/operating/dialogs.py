@@ -16,7 +16,7 @@ def confirm(page: Page, verb: str, why: str, **fields: str) -> str:
     done = dialog.locator(".done")
     expect(done).to_be_visible(timeout=PATIENCE)
     said = done.inner_text()
-    dialog.get_by_role("button", name="Close").click()
+    dialog.get_by_role("button", name="OK").click()
     expect(dialog).to_have_count(0)
     return said
 

@@ -103,7 +103,7 @@ def test_one_is_redriven_from_the_list(night: Night, page: Page) -> None:
     open_group(page, "spoil")
     page.get_by_role("button", name=f"Redrive {flow}").click()
     assert confirm(page, "Redrive", "the printer has paper") == "The flow was redriven."
-    assert "the printer has paper" in night.client.get(f"/v1/flows/{flow}/explain").text
+    until(lambda: "the printer has paper" in night.client.get(f"/v1/flows/{flow}/explain").text)
     assert "the printer has paper" not in night.client.get(f"/v1/flows/{other}/explain").text
     until(lambda: status(night.client, flow) == "failed")
 
@@ -136,10 +136,10 @@ def test_chosen_ones_are_redriven_and_discarded(night: Night, page: Page) -> Non
     assert confirm(page, "Redrive 2", "the mail server is fixed") == "2 flows were redriven."
     # They fail again: nothing has changed.
     for flow in flows[:2]:
+        until(lambda: status(night.client, flow) == "failed")  # noqa: B023 - called before the next turn
         explained = night.client.get(f"/v1/flows/{flow}/explain").text
         assert "the mail server is fixed" in explained
         assert "anna" in explained
-        until(lambda: status(night.client, flow) == "failed")  # noqa: B023 - called before the next turn
     page.get_by_label(f"Select {flows[2]}").check()
     letters.get_by_role("button", name="Discard them").click()
     assert confirm(page, "Discard 1", "nobody misses it") == "1 flow was discarded."
@@ -152,9 +152,13 @@ def test_a_group_is_redriven_and_only_that(night: Night, page: Page) -> None:
     before = night.client.get(f"/v1/flows/{other}/events").text
     flow = example_id(night, step="look_up_customer")
     group(page, "look_up_customer").get_by_role("button", name=re.compile("Redrive")).click()
-    expect(page.get_by_role("dialog")).to_contain_text(f"A dry run finds {CUSTOMERS} dead letters.")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading")).to_have_text(
+        re.compile(f"Redrive {CUSTOMERS} dead letters with \\w+ in look_up_customer")
+    )
+    expect(dialog).to_contain_text(f"A dry run finds {CUSTOMERS} dead letters.")
     assert confirm(page, "Redrive", "the CRM is back") == f"{CUSTOMERS} flows were redriven."
-    assert "the CRM is back" in night.client.get(f"/v1/flows/{flow}/explain").text
+    until(lambda: "the CRM is back" in night.client.get(f"/v1/flows/{flow}/explain").text)
     assert night.client.get(f"/v1/flows/{other}/events").text == before
     until(lambda: count(night.client, status="failed", definition="workflow:Onboarding") == CUSTOMERS)
 

@@ -48,12 +48,17 @@ def test_a_circuit_is_held_open_and_closed_by_hand(night: Night, page: Page) -> 
     expect(archive.get_by_role("button", name="Close now")).to_have_count(0)
     archive.get_by_role("button", name="Hold open").click()
     expect(page.get_by_role("dialog")).to_contain_text("until someone closes it")
-    assert "opens on every worker" in confirm(page, "Open it", SCRIPT)
+    assert "opens on every worker" in confirm(page, "Hold it open", SCRIPT)
     expect(archive.locator(".dependency-head .status")).to_have_text("held open")
     expect(archive.locator(".notice")).to_contain_text(re.compile("Opened by hand by .*anna"))
     expect(archive.locator(".notice")).to_contain_text(SCRIPT[:60])
     # The worker follows, and says so.
     expect(archive.get_by_role("row").nth(1)).to_contain_text("open")
+    # It is nobody's outage: somebody wants it so, and nothing tries it again.
+    show(page, "/")
+    expect(page.locator(".held-line")).to_contain_text("the circuit of archive")
+    expect(page.locator(".outage").filter(has_text="archive")).to_have_count(0)
+    show(page, "/dependencies")
     entry, *_ = night.client.get("/v1/audit", params={"action": "dependency.open"}).json()["entries"]
     assert (entry["target"], SCRIPT[:60] in entry["detail"]) == ("archive", True)
     archive.get_by_role("button", name="Close now").click()

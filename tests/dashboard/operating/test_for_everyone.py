@@ -89,7 +89,7 @@ def test_a_group_is_redriven_by_keyboard_alone(night: Night, page: Page) -> None
     page.keyboard.type("by keyboard")
     page.keyboard.press("Enter")
     expect(dialog).to_contain_text(f"{CUSTOMERS} flows were redriven.")
-    expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+    expect(dialog.get_by_role("button", name="OK")).to_be_focused()
     page.keyboard.press("Enter")
     expect(dialog).to_have_count(0)
     until(lambda: count(night.client, status="failed", definition="workflow:Onboarding") == CUSTOMERS)

@@ -133,8 +133,8 @@ def _growing(given: Arguments, base: float, jitter: Jitter, fields: Fields, warn
         return Waits(backoff=Backoff("constant", least))
     if least > base and base > 0:
         text = (
-            f"the backoff begins at {write_duration(least)}, instead of staying there "
-            f"until it has grown beyond {write_duration(least)}"
+            f"tenacity waits {write_duration(least)} until its backoff has grown beyond that; "
+            f"here the backoff begins at {write_duration(least)} and grows at once"
         )
         warnings.append(fields.warning("minimum-wait", "wait", text))
     if base == 0:

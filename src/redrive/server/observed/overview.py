@@ -64,6 +64,8 @@ class DependencyProblem(ResponseModel, frozen=True):
     """The worst that a worker reports; null if none does."""
     probe_at: datetime | None
     """When the first worker tries it again, while its circuit is open."""
+    held: bool
+    """Whether somebody holds its circuit open: nothing tries it until it is closed."""
 
 
 class DefinitionProblem(ResponseModel, frozen=True):
@@ -241,6 +243,7 @@ def _by_dependency(seen: Observed, states: dict[str, list[DependencyState]]) -> 
         _add(dead, letters.dependency, letters.count)
     troubled = {name for name, known in states.items() if any(one.phase != "closed" for one in known)}
     names = {*retrying, *waiting, *dead, *troubled} - {""}
+    held = {one.name for one in seen.orders if one.order == "open"}
     found = []
     for name in names:
         known = states.get(name, [])
@@ -256,6 +259,7 @@ def _by_dependency(seen: Observed, states: dict[str, list[DependencyState]]) -> 
                 dead=dead.get(name, 0),
                 phase=phase,
                 probe_at=utc_datetime(min(probes)) if probes else None,
+                held=name in held,
             )
         )
     found.sort(key=lambda one: (-(one.retrying + one.waiting + one.dead), one.name))

@@ -13,6 +13,7 @@ const asked = signal(null);
  * title: "Cancel this flow?"; says: what will happen, as text or html; verb: the button, "Cancel the flow";
  * danger: true for what cannot be taken back; fields: [{name, label, hint, kind: "text" | "json" | "check" | "time", optional}];
  * preview: async (values) => text or html, shown above the fields once it is known (a dry run);
+ * afterwards: text that stands under the answer, on what to expect from then on;
  * run: async ({why, by, ...values}, progress) => the sentence that says it is done. progress(text, share) shows how far it is.
  */
 export function ask(action) {
@@ -67,11 +68,12 @@ function Open({ action }) {
   };
   return html`<dialog ref=${dialog} class="dialog" aria-labelledby="dialog-title" onClose=${close} onCancel=${(event) => state.busy && event.preventDefault()}>
     <form onSubmit=${submit}>
-      <h2 id="dialog-title">${action.title}</h2>
+      <h2 id="dialog-title">${state.done ? "Done" : action.title}</h2>
       ${
         state.done
           ? html`<p class="done" role="status">${state.done}</p>
-              <div class="dialog-buttons"><button type="button" class="button main" onClick=${close} autofocus>Close</button></div>`
+              ${action.afterwards && html`<p class="quiet">${action.afterwards}</p>`}
+              <div class="dialog-buttons"><button type="button" class="button main" onClick=${close} autofocus>OK</button></div>`
           : html`<div class="says">${action.says}</div>
               ${preview !== null && html`<div class="preview" role="status">${preview}</div>`}
               ${(action.fields ?? []).map((field) => html`<${Field} key=${field.name} field=${field} />`)}

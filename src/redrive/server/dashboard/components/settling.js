@@ -13,6 +13,7 @@ const VERBS = {
   redrive: {
     title: "Redrive",
     done: "redriven",
+    afterwards: "A flow that fails for good again is listed as dead again.",
     says: "Each flow continues at the step that failed. Completed steps are not run again, and the step's allowance of attempts begins anew.",
   },
   discard: {
@@ -32,6 +33,7 @@ export function settleOne(verb, letter) {
       <p>${words.says}</p>`,
     verb: words.title,
     danger: words.danger,
+    afterwards: words.afterwards,
     run: async ({ why, by }) => {
       await post(`/v1/dead-letters/${encodeURIComponent(letter.flow_id)}/${verb}`, { why, by });
       refreshAll();
@@ -48,6 +50,7 @@ export function settleChosen(verb, flows, whenDone) {
     says: words.says,
     verb: `${words.title} ${count(flows.length)}`,
     danger: words.danger,
+    afterwards: words.afterwards,
     run: async ({ why, by }, progress) => {
       const settled = await inPortions(verb, { why, by }, flows, progress);
       whenDone();
@@ -66,6 +69,7 @@ export function settleMatching(verb, filter, what) {
     says: words.says,
     verb: words.title,
     danger: words.danger,
+    afterwards: words.afterwards,
     preview: async () => {
       expected = (await post(`/v1/dead-letters/${verb}`, { ...chosen, dry_run: true, why: "a dry run" })).count;
       return html`A dry run finds <strong>${plural(expected, "dead letter")}</strong>.`;

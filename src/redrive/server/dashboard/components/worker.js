@@ -26,17 +26,17 @@ export function Worker({ one }) {
       <h3 id=${id}><bdi>${one.name}</bdi></h3>
       <${Status} of=${one.alive ? "alive" : "lost"} word=${one.alive ? "alive" : "gone"} />
       <p class="quiet">
-        ${plural(one.flows, "flow")}${one.alive && html` · up for <${Ago} at=${one.joined_at} suffix="" />`}${report?.version && html` · redrive ${report.version}`}
+        holds ${plural(one.flows, "flow")}${one.alive && html` · up for <${Ago} at=${one.joined_at} suffix="" />`}${report?.version && html` · redrive ${report.version}`}
       </p>
     </header>
     ${!one.alive && html`<p class="worker-note">Its lease ran out <${Ago} at=${one.expires_at} />. Another worker takes over its ${plural(one.flows, "flow")}.</p>`}
-    ${report && html`<${Report} report=${report} />`}
+    ${report && html`<${Report} report=${report} flows=${one.flows} />`}
     ${one.alive && !report && html`<p class="worker-note quiet">It has not reported yet what it runs.</p>`}
     <${Knows} one=${one} />
   </li>`;
 }
 
-function Report({ report }) {
+function Report({ report, flows }) {
   const held = report.held_loop;
   // What may take the worker down runs alone; that is worth a line only when something does.
   const slots = Object.entries(report.slots ?? {}).filter(
@@ -52,7 +52,7 @@ function Report({ report }) {
         </label>`,
       )}
     </div>
-    <${Running} running=${report.running ?? []} />
+    <${Running} running=${report.running ?? []} flows=${flows} />
   `;
 }
 
@@ -67,8 +67,9 @@ function HeldLoop({ held }) {
   <//>`;
 }
 
-function Running({ running }) {
-  if (!running.length) return html`<p class="worker-note quiet">It runs no attempt now.</p>`;
+function Running({ running, flows }) {
+  if (!running.length)
+    return html`<p class="worker-note quiet">No attempt runs at this moment${flows > 0 && "; its flows are between two attempts, or in line"}.</p>`;
   const longest = [...running].sort((one, other) => Date.parse(one.began_at) - Date.parse(other.began_at));
   return html`<details class="running">
     <summary>Runs ${plural(running.length, "attempt")}: the longest is <bdi>${longest[0].step}</bdi>, for <${Ago} at=${longest[0].began_at} suffix="" /></summary>

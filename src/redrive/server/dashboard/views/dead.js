@@ -96,6 +96,11 @@ function View() {
 }
 
 function Nothing({ filtered, state }) {
+  if (!filtered && state === "redriven") {
+    return html`<${Empty} title="No redriven letter">
+      <p>A flow that failed again after its redrive is <a href="/dead">dead again</a>.</p>
+    <//>`;
+  }
   if (filtered || state !== "dead") {
     return html`<${Empty} title="No dead letter matches"><p><a href="/dead">Show all dead letters</a></p><//>`;
   }
@@ -124,7 +129,7 @@ function Group({ group, state, open, toggle }) {
   const filter = { definition: group.definition, step: group.step, error_type: group.error_type, kind: group.kind };
   // The flow's own code has no step; the server takes no empty names.
   for (const name of Object.keys(filter)) if (!filter[name]) delete filter[name];
-  const what = `the ${plural(group.count, "letter")} of this group`;
+  const what = `${plural(group.count, "dead letter")} with ${shortType(group.error_type)} in ${group.step || "the flow's own code"}`;
   return html`<li class="group card ${open ? "open" : ""}">
     <div class="group-head">
       <button class="group-title" data-row aria-expanded=${open} onClick=${toggle}>

@@ -63,7 +63,7 @@ function Dependency({ one, waits }) {
       </div>
       <div>
         <h3>What waits behind it</h3>
-        <${Behind} one=${one} waits=${waits} />
+        <${Behind} one=${one} held=${one.order?.order === "open"} waits=${waits} />
       </div>
       <${Ramp} one=${one} />
     </div>
@@ -123,14 +123,14 @@ function Order({ order }) {
   <//>`;
 }
 
-function Behind({ one, waits }) {
+function Behind({ one, held, waits }) {
   if (!one.waiting && !one.retrying && !waits.length) return html`<p class="quiet">Nothing waits.</p>`;
   return html`<ul class="behind">
     ${waits.map(
       (wait) => html`<li key=${wait.waits_for}>
         <a href=${`${flowsOf(one)}&${new URLSearchParams({ waits_for: wait.waits_for })}`}><strong>${count(wait.count)}</strong> for ${waitName(wait.waits_for)}</a>
-        ${wait.next_at && html`<span class="quiet">, the next <${Countdown} to=${wait.next_at} /></span>`}
-        ${wait.last_at && wait.last_at !== wait.next_at && html`<span class="quiet">, the last <${Countdown} to=${wait.last_at} /></span>`}
+        ${wait.next_at && !held && html`<span class="quiet">, the next <${Countdown} to=${wait.next_at} /></span>`}
+        ${wait.last_at && !held && wait.last_at !== wait.next_at && html`<span class="quiet">, the last <${Countdown} to=${wait.last_at} /></span>`}
       </li>`,
     )}
     ${!waits.length && html`<li><a href=${flowsOf(one)}><strong>${count(one.waiting + one.retrying)}</strong> ${one.waiting + one.retrying === 1 ? "step" : "steps"}</a></li>`}
@@ -151,7 +151,12 @@ function Workers({ one }) {
         cell: (worker) =>
           html`<${Status} of=${worker.phase} /> ${worker.since && html`<span class="quiet">for <${Ago} at=${worker.since} suffix="" /></span>`}`,
       },
-      { title: "Failures in a row", number: true, cell: (worker) => count(worker.failures) },
+      {
+        title: "Failures in a row",
+        number: true,
+        // They are counted while calls go out; the circuit that they opened starts the count again.
+        cell: (worker) => (worker.phase === "open" ? html`<span class="quiet">–</span>` : count(worker.failures)),
+      },
       {
         title: "Probe",
         cell: (worker) =>
@@ -175,14 +180,14 @@ function Actions({ one }) {
   const path = `/v1/dependencies/${encodeURIComponent(one.name)}`;
   const open = () =>
     ask({
-      title: `Open the circuit of ${one.name}?`,
+      title: `Hold the circuit of ${one.name} open?`,
       says: "On every worker, nothing more is sent to it: steps wait, and spend no attempt, until someone closes it. Attempts that run may finish.",
-      verb: "Open it",
+      verb: "Hold it open",
       danger: true,
       run: async (words) => {
         await post(`${path}/open`, words);
         refresh("/v1/dependencies");
-        return `The circuit of ${one.name} opens on every worker within a few seconds.`;
+        return `The circuit of ${one.name} opens on every worker within a few seconds, and stays open.`;
       },
     });
   const close = () =>

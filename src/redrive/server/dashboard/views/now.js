@@ -73,13 +73,13 @@ function Outage({ outage }) {
   return html`<li class="need outage">
     <${Shape} tone="wait" />
     <div>
-      <a data-row href=${href}><bdi>${name}</bdi> ${phase === "recovering" ? "is recovering" : "is failing"}${since && html` since <${Time} at=${since} />`}</a>
+      <a data-row href=${href}><bdi>${name}</bdi> ${phase === "recovering" ? "is recovering" : since ? html`has been failing since <${Time} at=${since} />` : "is failing"}</a>
       <p>
         ${many > 0 && `${plural(many, "step")} ${many === 1 ? "waits" : "wait"} for it and ${many === 1 ? "goes" : "go"} on by ${many === 1 ? "itself" : "themselves"}. `}
-        ${phase === "recovering" ? "They begin one after the other, so that it is not overrun." : html`It is tried again <${Countdown} to=${probeAt} due="now" />.`}
+        ${phase === "recovering" ? (many > 0 ? "They begin one after the other, so that it is not overrun." : "Nothing waits for it now.") : html`It is tried again ${probeAt ? html`<${Countdown} to=${probeAt} due="now" />` : "when a step asks"}.`}
       </p>
     </div>
-    <a class="button" href=${href} tabindex="-1" aria-hidden="true">See flows</a>
+    <a class="button" href=${href} tabindex="-1" aria-hidden="true">See its flows</a>
   </li>`;
 }
 
@@ -87,7 +87,7 @@ function Held({ held }) {
   if (!held.length) return null;
   return html`<p class="held-line">
     <${Shape} tone="held" />Paused on purpose:${" "}
-    ${held.map((one, place) => html`${place > 0 && "; "}<a href=${one.href}><bdi>${one.text}</bdi></a>`)}
+    ${held.map((one, place) => html`<span><a href=${one.href}><bdi>${one.text}</bdi></a>${place < held.length - 1 && ";"}</span>`)}
   </p>`;
 }
 

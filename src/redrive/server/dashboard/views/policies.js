@@ -171,7 +171,7 @@ function Says({ one }) {
       : latest === null || latest === earliest
         ? ` It gives up ${duration(earliest)} after the first${latest === null ? " or later, as long as the attempts take" : ""}.`
         : ` It gives up between ${duration(earliest)} and ${duration(latest)} after the first.`;
-  return html`${attempts}${shown}.${ends} <span class="quiet"><bdi>${one.because}</bdi></span>`;
+  return html`${attempts}${shown}.${ends} <span class="quiet">Why it ends: <bdi>${one.because}</bdi></span>`;
 }
 
 function Waits({ waits }) {
@@ -253,7 +253,7 @@ function Findings({ findings }) {
   return html`<ul class="findings">
     ${findings.map(
       (one, place) => html`<li key=${place} class="finding card">
-        <p><${Status} of=${one.severity} tone=${TONES[one.severity] ?? "quiet"} /> <span class="mono quiet">${one.rule}</span> <span class="quiet"><bdi>${one.where}</bdi></span></p>
+        <p><${Status} of=${one.severity} tone=${TONES[one.severity] ?? "quiet"} /> <span class="mono quiet">${one.rule}</span> <span class="quiet">${one.where && "in "}<bdi>${one.where}</bdi></span></p>
         <p><bdi>${one.message}</bdi></p>
         ${one.instead && html`<p class="instead"><strong>Instead:</strong> <bdi>${one.instead}</bdi></p>`}
       </li>`,

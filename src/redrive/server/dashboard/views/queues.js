@@ -93,7 +93,7 @@ function State({ one }) {
 
 function Running({ one }) {
   if (one.limit === null)
-    return html`<span class="number">${count(one.running)}</span> <span class="quiet">no limit</span>`;
+    return html`<span class="number">${count(one.running)}</span><span class="quiet">, no limit</span>`;
   return html`<label class="meter">
     <span>${count(one.running)} of ${count(one.limit)}</span>
     <meter min="0" max=${one.limit} value=${Math.min(one.running, one.limit)}></meter>

@@ -29,11 +29,17 @@ export function Attempts({ explanation }) {
 }
 
 function attemptRows({ timeline }) {
-  const rows = timeline
-    .filter((entry) => entry.type === "item")
-    .flatMap((item) =>
-      (item.attempts ?? []).map((attempt, place) => ({ item, attempt, place, held: heldAfter(item, place) })),
-    );
+  const items = timeline.filter((entry) => entry.type === "item");
+  const rows = items.flatMap((item) => {
+    const shared = items.some((other) => other !== item && other.step === item.step);
+    return (item.attempts ?? []).map((attempt, place) => ({
+      item,
+      attempt,
+      place,
+      shared,
+      held: heldAfter(item, place),
+    }));
+  });
   return rows.sort((one, other) => other.attempt.began.after - one.attempt.began.after);
 }
 
@@ -46,8 +52,8 @@ function heldAfter(item, place) {
 const COLUMNS = [
   {
     title: "Step",
-    cell: ({ item, attempt }) =>
-      html`<bdi>${item.step}</bdi> <span class="cell-note">attempt ${attempt.number}, item ${item.number}</span>`,
+    cell: ({ item, attempt, shared }) =>
+      html`<bdi>${item.step}</bdi> <span class="cell-note">attempt ${attempt.number}${shared && html`, item ${item.number}`}</span>`,
   },
   { title: "Outcome", cell: ({ attempt }) => html`<${Outcome} of=${attempt.outcome ?? "running"} />` },
   { title: "Began", cell: ({ attempt }) => html`<${Time} at=${attempt.began.at} />` },

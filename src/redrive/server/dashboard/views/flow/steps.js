@@ -70,8 +70,8 @@ function columns(details, byHand) {
     {
       title: "What is next",
       wide: true,
-      cell: ({ step, item }) => html`
-        ${item ? item.reason : (step.why ?? "")}
+      cell: ({ step, item, entry }) => html`
+        ${item ? (heldBack(entry) ?? item.reason) : (step.why ?? "")}
         ${item?.next_retry_at && html`: <${Countdown} to=${item.next_retry_at} />`}
         ${item?.error && html`<bdi class="cell-note clamp">${item.error}</bdi>`}
         ${byHand && item && !isDone({ step, item }) && html`<${StepActions} flow=${details.id} step=${step.name} index=${step.items.length > 1 ? item.index : null} />`}
@@ -82,6 +82,13 @@ function columns(details, byHand) {
       cell: ({ entry }) => (entry ? html`<${Policy} entry=${entry} />` : ""),
     },
   ];
+}
+
+/** What holds back the attempt that comes next, if anything does. */
+function heldBack(entry) {
+  const held = entry?.held_back?.at(-1);
+  const began = entry?.attempts?.at(-1)?.began.after ?? -Infinity;
+  return entry?.state === "waiting" && held && held.when.after >= began ? held.why : null;
 }
 
 /** The policy in force, in redrive's own notation, folded up to what is asked first. */

@@ -52,10 +52,10 @@ export function needsOf(seen) {
   return needs;
 }
 
-/** Dependencies that fail: [{id, name, phase, since, probeAt, waiting, retrying}]. What waits for them goes on by itself. */
+/** Dependencies that fail: [{id, name, phase, since, probe_at, waiting, retrying}]. What waits for them goes on by itself. */
 export function outagesOf(seen) {
   return seen.problems.by_dependency
-    .filter((one) => one.phase && one.phase !== "closed")
+    .filter((one) => one.phase && one.phase !== "closed" && !one.held)
     .map((one) => {
       const since = seen.waits.filter((wait) => wait.dependency === one.name && wait.since).map((wait) => wait.since);
       return { id: one.name, ...one, since: since.sort()[0] ?? null };
@@ -71,6 +71,13 @@ export function heldOf(seen) {
       text: `the queue ${one.name}, with ${plural(one.depth, "flow")}`,
       href: "/queues",
     }));
+  for (const one of seen.problems.by_dependency.filter((one) => one.held)) {
+    held.push({
+      id: `circuit ${one.name}`,
+      text: `the circuit of ${one.name}, with ${plural(one.waiting, "step")}`,
+      href: "/dependencies",
+    });
+  }
   if (seen.counts.paused) held.push({ id: "", text: plural(seen.counts.paused, "flow"), href: "/flows?status=paused" });
   return held;
 }
@@ -80,8 +87,11 @@ export function headlineOf(seen) {
   const needs = needsOf(seen).length;
   if (needs) return needs === 1 ? "1 thing needs you" : `${count(needs)} things need you`;
   const outages = outagesOf(seen);
-  if (outages.length)
-    return `${outages.map((one) => one.name).join(" and ")} ${isAre(outages.length)} failing; nothing needs you`;
+  const failing = outages.filter((one) => one.phase !== "recovering");
+  if (outages.length) {
+    const [them, doing] = failing.length ? [failing, "failing"] : [outages, "recovering"];
+    return `${them.map((one) => one.name).join(" and ")} ${isAre(them.length)} ${doing}; nothing needs you`;
+  }
   return seen.retrying ? "Nothing needs you" : "Everything is fine";
 }
 

@@ -52,7 +52,7 @@ const DEPENDENCY = [
     wide: true,
     cell: (row) =>
       row.phase
-        ? html`<${Status} of=${row.phase} />${row.probe_at && html`<span class="cell-note">tried again <${Countdown} to=${row.probe_at} /></span>`}`
+        ? html`<${Status} of=${row.phase} word=${row.held ? "held open" : undefined} />${row.probe_at && html`<span class="cell-note">tried again <${Countdown} to=${row.probe_at} /></span>`}`
         : html`<span class="quiet">unknown</span>`,
   },
   { title: "Held back", number: true, cell: (row) => number(row.waiting) },
