@@ -133,16 +133,20 @@ class Handle(Generic[T_co]):
         with self._says_why_missing():
             return await ask(self._flows, self.id, query, args, kwargs)
 
-    async def update(self, update: "str | UpdateMethod", /, *args: Any, **kwargs: Any) -> Any:
+    async def update(
+        self, update: "str | UpdateMethod", /, *args: Any, timeout: Timeout | None = None, **kwargs: Any
+    ) -> Any:
         """Send the flow an update and wait for its answer: `await handle.update("set_address", street="...")`.
 
         Returns what the workflow's @update method returns, and raises what it raises. SignalRefusedError when its
         validator refuses the update, or there is no such update; FlowFinishedError when the flow ends before.
 
         update: its name; or the @update method, `Order.set_address`.
+        timeout: how long to wait before UpdateTimeoutError; the update may take effect later. An argument of that name
+            is given by position, or with `app.update`.
         """
         with self._says_why_missing():
-            return await send_update(self._flows, self.id, update, args, kwargs)
+            return await send_update(self._flows, self.id, update, args, kwargs, seconds_of(timeout))
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

@@ -213,6 +213,26 @@ class SyncApp(SyncManyFlows):
         """
         self._run(lambda app: app.signal(flow_id, name, arguments, signal_id=signal_id, by=by))
 
+    def query(self, flow_id: str, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Ask a flow something, as `Handle.query` does; the answer is plain data."""
+        return self._run(lambda app: app.query(flow_id, name, arguments))
+
+    def update(
+        self,
+        flow_id: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: Timeout | None = None,
+        update_id: str | None = None,
+        by: str = "",
+    ) -> Any:
+        """Send a flow an update and wait for its answer, as `Handle.update` does; the answer is plain data.
+
+        update_id: an update of the same id takes effect once, and is answered each time; by default, a new one.
+        """
+        return self._run(lambda app: app.update(flow_id, name, arguments, timeout=timeout, update_id=update_id, by=by))
+
     def now(self) -> float:
         """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""
         return self._thread().app.now()
