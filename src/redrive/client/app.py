@@ -16,7 +16,6 @@ from redrive.client.repeated_starts import repeated_starts
 from redrive.client.queries import plain_answer
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
-from redrive.client.signals import signal_arguments
 from redrive.client.updates import plain_update
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
@@ -34,6 +33,7 @@ from redrive.flows.messages import (
 )
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
+from redrive.flows.workflows.signal_arguments import signal_arguments
 from redrive.near_names import unknown_setting
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow

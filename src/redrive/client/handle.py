@@ -9,7 +9,6 @@ from redrive.client.flow_access import FlowAccess
 from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.queries import ask
 from redrive.client.results import Results
-from redrive.client.signals import signal_arguments
 from redrive.client.updates import update as send_update
 from redrive.client.version_moves import move_to_version
 from redrive.errors import FlowFinishedError, FlowNotFoundError
@@ -18,6 +17,7 @@ from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, 
 from redrive.flows.policy_change import policy_change
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.workflows.handlers import UpdateMethod
+from redrive.flows.workflows.signal_arguments import signal_arguments
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 

@@ -28,6 +28,7 @@ from redrive.flows.child_events import (
     ChildCompleted,
     ChildEnd,
     ChildFailed,
+    ChildSignalled,
     ChildStarted,
 )
 from redrive.flows.events import (
@@ -301,6 +302,9 @@ class _TimelineBuilder:
     def _child_cancel_requested(self, when: Moment, event: ChildCancelRequested) -> None:
         self._note(when, event, f"its code asked to cancel child {event.child}")
 
+    def _child_signalled(self, when: Moment, event: ChildSignalled) -> None:
+        self._note(when, event, f"signal {event.signal}({call_text(event.args)}) was sent to child {event.child}")
+
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
         if not event.midway:
@@ -379,6 +383,7 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     ChildFailed: _TimelineBuilder._child_ended,
     ChildCancelled: _TimelineBuilder._child_ended,
     ChildCancelRequested: _TimelineBuilder._child_cancel_requested,
+    ChildSignalled: _TimelineBuilder._child_signalled,
     RunContinued: _TimelineBuilder._run_continued,
     FlowBegan: _plain_note("began"),
     CancelRequested: _plain_note("cancellation was requested"),

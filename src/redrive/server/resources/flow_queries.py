@@ -79,7 +79,7 @@ class UpdateRequest(RequestModel, frozen=True):
         body=QueryRequest,
         example={"arguments": {}},
         responses={200: ResponseSpec(QueryAnswer, "The answer.")},
-        errors=(404, 409),
+        errors=(404, 409, 422),
     ),
 )
 async def query(request: Request[Any, Any, Any]) -> Response[bytes]:
@@ -121,7 +121,7 @@ async def query(request: Request[Any, Any, Any]) -> Response[bytes]:
             200: ResponseSpec(UpdateAnswer, "What the workflow returned."),
             202: ResponseSpec(UpdateSent, "It was not answered in time; it is in the flow's inbox."),
         },
-        errors=(404, 409),
+        errors=(404, 409, 422),
     ),
 )
 async def update(request: Request[Any, Any, Any]) -> Response[bytes]:
