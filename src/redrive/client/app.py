@@ -12,8 +12,8 @@ from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_argu
 from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.handle import Handle, seconds_of
 from redrive.client.many_flows import ManyFlows
-from redrive.client.repeated_starts import repeated_starts
 from redrive.client.queries import plain_answer
+from redrive.client.repeated_starts import repeated_starts
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.updates import plain_update
