@@ -50,6 +50,7 @@ RedriveError
 │   ├── ChildFailedError            a child flow failed for good, or was not started
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
 │   ├── SignalRefusedError          the flow has no use for such a signal (ValueError)
+│   ├── UpdateTimeoutError          an update was not answered in time (TimeoutError)
 │   ├── InvalidStateError           the flow or step is not in a state that allows this
 │   ├── GraphFailedError            a goal of the graph can no longer be reached
 │   ├── NondeterminismError         the workflow's code no longer matches its log
@@ -139,6 +140,7 @@ __all__ = [
     "UnknownDefinitionError",
     "UnknownHandlerError",
     "UnknownStepError",
+    "UpdateTimeoutError",
     "WorkflowCodeError",
     "WrongDatabaseError",
 ]
@@ -441,6 +443,7 @@ class UnknownDefinitionError(RedriveError, LookupError):
 
     def __init__(self, kind: str, name: str, hint: str) -> None:
         super().__init__(f"no {kind} is named {name!r}; {hint}")
+        self.kind = kind
         self.name = name
 
 
@@ -597,6 +600,17 @@ class UnknownHandlerError(FlowError, LookupError):
 
 class SignalRefusedError(FlowError, ValueError):
     """The flow has no use for such a signal, or its arguments do not fit the handler."""
+
+
+class UpdateTimeoutError(FlowError, TimeoutError):
+    """The update was not answered in time; it is in the flow's inbox, and may still take effect."""
+
+    def __init__(self, flow_id: str, update: str, timeout: float) -> None:
+        super().__init__(
+            f"flow {flow_id} has not answered the update {update!r} after {timeout:g} s; it may still take effect"
+        )
+        self.flow_id = flow_id
+        self.update = update
 
 
 class InvalidStateError(FlowError, RuntimeError):

@@ -38,6 +38,8 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", f"/v1/flows/{NO_FLOW}/retry", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/policy", "operate", {**WHY, "policy": "attempts: 10"}),
     ("POST", f"/v1/flows/{NO_FLOW}/signals/go", "operate", {}),
+    ("POST", f"/v1/flows/{NO_FLOW}/queries/go", "read:payload", {}),
+    ("POST", f"/v1/flows/{NO_FLOW}/updates/go", "operate", {}),
     ("POST", "/v1/flows/bulk", "operate", {"action": "pause", "filter": {"queue": "gate"}, **WHY}),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/reset", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/complete", "operate", WHY),

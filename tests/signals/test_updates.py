@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.signals.approvals import ship
 
 import redrive
 from redrive import Workflow, workflow
-from redrive.errors import FlowFinishedError, SerializationError, SignalRefusedError
+from redrive.errors import FlowFinishedError, SerializationError, SignalRefusedError, UpdateTimeoutError
 from redrive.explain.explanation import explain_text
 from redrive.flows.message_events import UpdateAccepted, UpdateCompleted, UpdateRefused
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app
@@ -130,6 +131,26 @@ def test_an_update_of_a_flow_that_ends_or_has_ended_says_so() -> None:
                     await waiting
                 with pytest.raises(FlowFinishedError, match="is completed"):
                     await handle.update("add", n=1)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_an_update_that_nobody_answers_in_time_says_so(sync: bool, tmp_path: Path) -> None:
+    says = "has not answered the update 'add' after 0.02 s; it may still take effect"
+    address = f"sqlite:///{tmp_path}/app.db"
+    if sync:
+        with redrive.open_sync(address, worker=False) as app, pytest.raises(UpdateTimeoutError, match=says):
+            app.start(Order.call()).update("add", n=1, timeout="20ms")
+        return
+
+    async def story() -> None:
+        async with redrive.open(address, worker=False) as app:
+            handle = await app.start(Order.call())
+            with pytest.raises(UpdateTimeoutError, match=says):
+                await handle.update("add", n=1, timeout="20ms")
+            with pytest.raises(TimeoutError, match=says):
+                await app.update(handle.id, "add", {"n": 1}, timeout=0.02)
 
     asyncio.run(story())
 

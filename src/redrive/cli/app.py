@@ -35,7 +35,7 @@ from redrive.cli.commands.dead import list as list_dead
 from redrive.cli.commands.dead import settlement, show
 from redrive.cli.commands.doctor import command as doctor
 from redrive.cli.commands.flows import list as list_flows
-from redrive.cli.commands.flows import manual_resolution, requests, result, signal, unpin
+from redrive.cli.commands.flows import manual_resolution, query, requests, result, signal, unpin, update
 from redrive.cli.commands.flows import steps as flow_steps
 from redrive.cli.commands.policy import convert, lint, preview
 from redrive.cli.exit_codes import BAD_INPUT
@@ -85,6 +85,8 @@ def build() -> typer.Typer:
         resolve=manual_resolution.resolve_command,
     )
     app.command("signal")(signal.signal_command)
+    app.command("query")(query.query_command)
+    app.command("update")(update.update_command)
     app.command("explain")(explain.explain_command)
     app.command("export")(export.export_command)
     app.command("archive")(archive.archive_command)

@@ -11,12 +11,13 @@ import msgspec
 from redrive.client.earlier_runs import read_run
 from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_arguments, goals_input, input_of, job_input
 from redrive.client.flow_settings import FlowSettings, new_flow
-from redrive.client.handle import Handle
+from redrive.client.handle import Handle, seconds_of
 from redrive.client.many_flows import ManyFlows
+from redrive.client.queries import plain_answer
 from redrive.client.repeated_starts import repeated_starts
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
-from redrive.client.signals import signal_arguments
+from redrive.client.updates import plain_update
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
@@ -33,6 +34,7 @@ from redrive.flows.messages import (
 )
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
+from redrive.flows.workflows.signal_arguments import signal_arguments
 from redrive.near_names import unknown_setting
 from redrive.stores.encoded_text import key_of
 from redrive.stores.queues import QueueRecord
@@ -178,6 +180,27 @@ class App(ManyFlows):
         by: who sends it.
         """
         await self._flows.send_signal(flow_id, *signal_arguments(name, (), arguments), signal_id=signal_id, by=by)
+
+    async def query(self, flow_id: str, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Ask a flow something, as `Handle.query` does; the answer is plain data."""
+        return await plain_answer(self._flows, flow_id, name, arguments)
+
+    async def update(
+        self,
+        flow_id: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: Timeout | None = None,
+        update_id: str | None = None,
+        by: str = "",
+    ) -> Any:
+        """Send a flow an update and wait for its answer, as `Handle.update` does; the answer is plain data.
+
+        update_id: an update of the same id takes effect once, and is answered each time; by default, a new one.
+        """
+        given = {"timeout": seconds_of(timeout), "update_id": update_id, "by": by}
+        return await plain_update(self._flows, flow_id, name, arguments, **given)
 
     def now(self) -> float:
         """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""

@@ -9,7 +9,6 @@ from redrive.client.flow_access import FlowAccess
 from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.queries import ask
 from redrive.client.results import Results
-from redrive.client.signals import signal_arguments
 from redrive.client.updates import update as send_update
 from redrive.client.version_moves import move_to_version
 from redrive.errors import FlowFinishedError, FlowNotFoundError
@@ -18,6 +17,7 @@ from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, 
 from redrive.flows.policy_change import policy_change
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.flows.workflows.handlers import UpdateMethod
+from redrive.flows.workflows.signal_arguments import signal_arguments
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 
@@ -133,16 +133,20 @@ class Handle(Generic[T_co]):
         with self._says_why_missing():
             return await ask(self._flows, self.id, query, args, kwargs)
 
-    async def update(self, update: "str | UpdateMethod", /, *args: Any, **kwargs: Any) -> Any:
+    async def update(
+        self, update: "str | UpdateMethod", /, *args: Any, timeout: Timeout | None = None, **kwargs: Any
+    ) -> Any:
         """Send the flow an update and wait for its answer: `await handle.update("set_address", street="...")`.
 
         Returns what the workflow's @update method returns, and raises what it raises. SignalRefusedError when its
         validator refuses the update, or there is no such update; FlowFinishedError when the flow ends before.
 
         update: its name; or the @update method, `Order.set_address`.
+        timeout: how long to wait before UpdateTimeoutError; the update may take effect later. An argument of that name
+            is given by position, or with `app.update`.
         """
         with self._says_why_missing():
-            return await send_update(self._flows, self.id, update, args, kwargs)
+            return await send_update(self._flows, self.id, update, args, kwargs, seconds_of(timeout))
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

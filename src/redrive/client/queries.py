@@ -1,8 +1,10 @@
 """Answers queries by replaying a flow's log, in the process that asks: the flow itself is not touched."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from redrive.client.flow_access import FlowAccess
 from redrive.errors import InvalidStateError, UnknownDefinitionError
@@ -32,6 +34,14 @@ async def ask(flows: FlowAccess, flow_id: str, query: Query, args: tuple[Any, ..
     return handler.signature.read_result(
         await answer(flows, flow_id, name, handler.signature.bind(args, kwargs).encoded)
     )
+
+
+async def plain_answer(flows: FlowAccess, flow_id: str, name: str, arguments: Mapping[str, Any]) -> Any:
+    given = JsonForm(dict[str, Any], f"query {name}: its arguments").write(dict(arguments))[0]
+    record = await flows.find(flow_id)
+    if record.definition.startswith(WORKFLOW):
+        _workflow(record.definition)
+    return msgspec.json.decode(await answer(flows, flow_id, check_name("query", name), given))
 
 
 async def answer(flows: FlowAccess, flow_id: str, name: str, arguments: str) -> str:

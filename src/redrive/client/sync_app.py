@@ -16,6 +16,7 @@ from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.sync_handle import SyncHandle
 from redrive.client.sync_many_flows import SyncManyFlows
+from redrive.client.sync_messages import SyncMessages
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine
 from redrive.flows.action import ActionCall
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SyncApp(SyncManyFlows):
+class SyncApp(SyncMessages, SyncManyFlows):
     """An open store and, by default, a worker, for programs without an event loop. Made by `redrive.open_sync(...)`.
 
     Its methods are those of `App`, without `await`; all threads of a process can use it at the same time. The app
@@ -202,16 +203,6 @@ class SyncApp(SyncManyFlows):
     def handle(self, flow_id: str) -> SyncHandle[Any]:
         """The flow with this id."""
         return SyncHandle(self._thread().app.handle(flow_id), self._run)
-
-    def signal(
-        self, flow_id: str, name: str, arguments: Mapping[str, Any], *, signal_id: str | None = None, by: str = ""
-    ) -> None:
-        """Send a flow a signal, as `Handle.signal` does.
-
-        signal_id: the flow receives a signal of the same id once; by default, a new one.
-        by: who sends it.
-        """
-        self._run(lambda app: app.signal(flow_id, name, arguments, signal_id=signal_id, by=by))
 
     def now(self) -> float:
         """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""

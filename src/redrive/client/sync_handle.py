@@ -100,15 +100,17 @@ class SyncHandle(Generic[T_co]):
         """
         return self._run(lambda app: self._in(app).query(query, *args, **kwargs))
 
-    def update(self, update: "str | UpdateMethod", /, *args: Any, **kwargs: Any) -> Any:
+    def update(self, update: "str | UpdateMethod", /, *args: Any, timeout: Timeout | None = None, **kwargs: Any) -> Any:
         """Send the flow an update and wait for its answer: `handle.update("set_address", street="...")`.
 
         Returns what the workflow's @update method returns, and raises what it raises. SignalRefusedError when its
         validator refuses the update, or there is no such update; FlowFinishedError when the flow ends before.
 
         update: its name; or the @update method, `Order.set_address`.
+        timeout: how long to wait before UpdateTimeoutError; the update may take effect later. An argument of that name
+            is given by position, or with `app.update`.
         """
-        return self._run(lambda app: self._in(app).update(update, *args, **kwargs))
+        return self._run(lambda app: self._in(app).update(update, *args, timeout=timeout, **kwargs))
 
     def _in(self, app: App) -> Handle[T_co]:
         """Return the handle for an app that may have been opened since, as after a fork."""

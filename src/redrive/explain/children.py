@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.hidden_payloads import call_text
 from redrive.explain.parts import Advice, Wait
-from redrive.flows.child_events import ChildCompleted, ChildEnd, ChildFailed
+from redrive.flows.child_events import ChildCancelRequested, ChildCompleted, ChildEnd, ChildFailed, ChildSignalled
 from redrive.flows.events import FlowFailed
 from redrive.formatting.text import format_error, summarize
 
@@ -18,6 +19,13 @@ def describe_end(event: ChildEnd, flow_id: str, result: str) -> str:
     if not event.error:
         return f"it was not started: {summarize(event.message)}"
     return f"flow {flow_id}, failed: {format_error(event.error, event.message)}; see redrive explain {flow_id}"
+
+
+def describe_told(event: ChildCancelRequested | ChildSignalled) -> str:
+    """What the flow's code told a child."""
+    if isinstance(event, ChildCancelRequested):
+        return f"its code asked to cancel child {event.child}"
+    return f"signal {event.signal}({call_text(event.args)}) was sent to child {event.child}"
 
 
 def open_children(facts: FlowFacts) -> Iterator[Wait]:

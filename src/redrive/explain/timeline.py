@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.explain.children import describe_end
+from redrive.explain.children import describe_end, describe_told
 from redrive.explain.decision_text import describe_decision
 from redrive.explain.hidden_payloads import call_text, value_text
 from redrive.explain.message_notes import TOLD, describe_message
@@ -28,6 +28,7 @@ from redrive.flows.child_events import (
     ChildCompleted,
     ChildEnd,
     ChildFailed,
+    ChildSignalled,
     ChildStarted,
 )
 from redrive.flows.events import (
@@ -298,8 +299,8 @@ class _TimelineBuilder:
             result = value_text(event.result) if isinstance(event, ChildCompleted) else ""
             note.detail = describe_end(event, flow_id, result)
 
-    def _child_cancel_requested(self, when: Moment, event: ChildCancelRequested) -> None:
-        self._note(when, event, f"its code asked to cancel child {event.child}")
+    def _child_told(self, when: Moment, event: ChildCancelRequested | ChildSignalled) -> None:
+        self._note(when, event, describe_told(event))
 
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
@@ -379,7 +380,8 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     ChildCompleted: _TimelineBuilder._child_ended,
     ChildFailed: _TimelineBuilder._child_ended,
     ChildCancelled: _TimelineBuilder._child_ended,
-    ChildCancelRequested: _TimelineBuilder._child_cancel_requested,
+    ChildCancelRequested: _TimelineBuilder._child_told,
+    ChildSignalled: _TimelineBuilder._child_told,
     RunContinued: _TimelineBuilder._run_continued,
     FlowBegan: _plain_note("began"),
     CancelRequested: _plain_note("cancellation was requested"),

@@ -26,6 +26,14 @@ class ChildCancelRequested(Event, frozen=True):
     child: int
 
 
+class ChildSignalled(Event, frozen=True):
+    """The flow's code sent a child a signal. A command."""
+
+    child: int
+    signal: str
+    args: msgspec.Raw
+
+
 class ChildCompleted(Event, frozen=True):
     """A child has ended. An activation, like the two that follow."""
 

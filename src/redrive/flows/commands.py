@@ -135,6 +135,16 @@ class CancelChild:
         self.where = where
 
 
+class SignalChild(msgspec.Struct, eq=False):
+    """Send a child a signal."""
+
+    child: int
+    """Its number in the log."""
+    signal: str
+    args: str
+    where: str
+
+
 class ContinueRun:
     """End this run of the flow, and begin another one with this input."""
 
@@ -180,6 +190,7 @@ Command = (
     | AnswerUpdate
     | StartChild
     | CancelChild
+    | SignalChild
     | ContinueRun
     | EndFlow
 )

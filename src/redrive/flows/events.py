@@ -10,7 +10,14 @@ from typing import NamedTuple
 import msgspec
 
 from redrive.failures.failure import Failure
-from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
+from redrive.flows.child_events import (
+    ChildCancelled,
+    ChildCancelRequested,
+    ChildCompleted,
+    ChildFailed,
+    ChildSignalled,
+    ChildStarted,
+)
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
@@ -287,6 +294,7 @@ Command = (
     | PatchMarked
     | ChildStarted
     | ChildCancelRequested
+    | ChildSignalled
     | FlowCompleted
     | FlowFailed
     | FlowCancelled
@@ -330,6 +338,7 @@ COMMANDS = (
     PatchMarked,
     ChildStarted,
     ChildCancelRequested,
+    ChildSignalled,
     FlowCompleted,
     FlowFailed,
     FlowCancelled,

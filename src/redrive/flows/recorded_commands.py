@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import action_named
-from redrive.flows.child_events import ChildCancelRequested, ChildStarted
+from redrive.flows.child_events import ChildCancelRequested, ChildSignalled, ChildStarted
 from redrive.flows.commands import (
     AnswerUpdate,
     CancelChild,
@@ -17,6 +17,7 @@ from redrive.flows.commands import (
     MarkPatch,
     ScheduleItem,
     SettleStep,
+    SignalChild,
     StartChild,
     StartTimer,
 )
@@ -66,6 +67,8 @@ def is_same(command: Command, event: AnyEvent) -> bool:
         return isinstance(event, ChildStarted) and _is_same_child(command, event)
     if isinstance(command, CancelChild):
         return isinstance(event, ChildCancelRequested) and event.child == command.child
+    if isinstance(command, SignalChild):
+        return isinstance(event, ChildSignalled) and _is_same_signal(command, event)
     return isinstance(command, EndFlow) and isinstance(event, _ENDINGS[command.outcome])
 
 
@@ -135,6 +138,8 @@ def _key_of(event: AnyEvent) -> Hashable:
         return "child", event.definition, event.key
     if isinstance(event, ChildCancelRequested):
         return "child cancelled", event.child
+    if isinstance(event, ChildSignalled):
+        return "child signalled", event.child, event.signal
     return type(event).__name__
 
 
@@ -161,15 +166,25 @@ def _keys_for(command: Command) -> list[Hashable]:
         return [("child", command.definition, command.key)]
     if isinstance(command, CancelChild):
         return [("child cancelled", command.child)]
+    if isinstance(command, SignalChild):
+        return [("child signalled", command.child, command.signal)]
     return [_ENDINGS[command.outcome].__name__] if isinstance(command, EndFlow) else []
 
 
 def _is_same_child(command: StartChild, event: ChildStarted) -> bool:
     if (command.definition, command.key) != (event.definition, event.key):
         return False
-    logged = bytes(event.args).decode()
+    return _are_same(command.args, event.args)
+
+
+def _is_same_signal(command: SignalChild, event: ChildSignalled) -> bool:
+    return (command.child, command.signal) == (event.child, event.signal) and _are_same(command.args, event.args)
+
+
+def _are_same(args: str, logged: msgspec.Raw) -> bool:
+    text = bytes(logged).decode()
     # Sets may be written in another order now.
-    return logged == command.args or _letters(logged) == _letters(command.args)
+    return text == args or _letters(text) == _letters(args)
 
 
 def _letters(text: str) -> str:

@@ -6,7 +6,14 @@ from typing import Any
 
 from redrive.errors import NondeterminismError, SignalRefusedError
 from redrive.failures.redaction import redact
-from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
+from redrive.flows.child_events import (
+    ChildCancelled,
+    ChildCancelRequested,
+    ChildCompleted,
+    ChildFailed,
+    ChildSignalled,
+    ChildStarted,
+)
 from redrive.flows.commands import (
     AnswerUpdate,
     CancelChild,
@@ -17,6 +24,7 @@ from redrive.flows.commands import (
     MarkPatch,
     ScheduleItem,
     SettleStep,
+    SignalChild,
     StartChild,
     StartTimer,
 )
@@ -293,6 +301,8 @@ def _in_words(event: AnyEvent) -> str:
         return f"child {event.definition}({_shortened(bytes(event.args).decode())})"
     if isinstance(event, ChildCancelRequested):
         return f"child {event.child} is cancelled"
+    if isinstance(event, ChildSignalled):
+        return f"signal {event.signal}({_shortened(bytes(event.args).decode())}) to child {event.child}"
     if isinstance(event, FlowCompleted):
         return "the end of run"
     return "run failed" if isinstance(event, FlowFailed) else "run was cancelled"
@@ -315,6 +325,8 @@ def _command_in_words(command: Command) -> str:
         return f"child {command.definition}({_shortened(command.args)})"
     if isinstance(command, CancelChild):
         return f"child {command.child} is cancelled"
+    if isinstance(command, SignalChild):
+        return f"signal {command.signal}({_shortened(command.args)}) to child {command.child}"
     if isinstance(command, ContinueRun):
         return "continue_as_new()"
     if command.outcome == "failed":

@@ -33,10 +33,8 @@ class _Redacted(msgspec.Struct, frozen=True, gc=False):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, ... if name in _HIDDEN else getattr(self, name)) for name in self.__struct_fields__]
-
-
-_HIDDEN = ("input", "delivery_token")
+        hidden = ("input", "delivery_token")
+        return [(name, ... if name in hidden else getattr(self, name)) for name in self.__struct_fields__]
 
 
 class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):

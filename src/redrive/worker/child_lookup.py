@@ -6,6 +6,7 @@ That is so for a result that is too large for a message, and for children that e
 import asyncio
 from collections.abc import Sequence
 
+from redrive.errors import LeaseLostError
 from redrive.flows.child_events import ChildCancelled, ChildCompleted, ChildEnd, ChildFailed
 from redrive.flows.children import Child
 from redrive.flows.events import ENDINGS, FlowCompleted, FlowFailed
@@ -51,6 +52,9 @@ class ChildLookup:
         try:
             for first in range(0, len(children), AT_ONCE):
                 await self._settle(run, children[first : first + AT_ONCE])
+        except LeaseLostError:
+            # The flow's next owner looks for itself.
+            return
         except Exception as error:  # noqa: BLE001 - a fault in one flow must not stop the others
             self._faults.engine_failed(run, error)
         run.lookups -= 1

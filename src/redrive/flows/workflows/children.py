@@ -1,21 +1,22 @@
 """Child flows, as the code of a workflow sees them."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from redrive.errors import ChildFailedError, DeserializationError, FlowCancelledError
+from redrive.errors import ChildFailedError, DeserializationError, FlowCancelledError, FlowFinishedError
 from redrive.flows.action import ActionCall
 from redrive.flows.child_events import ChildCompleted, ChildEnd, ChildFailed
-from redrive.flows.commands import CancelChild, StartChild
+from redrive.flows.commands import CancelChild, SignalChild, StartChild
 from redrive.flows.errors.item_error import mark_child
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.flow_input import input_of
 from redrive.flows.start_settings import check_key, check_priority, check_queue
 from redrive.flows.stored_inputs import start_arguments
 from redrive.flows.workflows.loop import FlowLoop
+from redrive.flows.workflows.signal_arguments import signal_arguments
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -47,6 +48,19 @@ class ChildHandle(Generic[T_co]):
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self.result().__await__()
+
+    async def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        """Send the child a signal: `await child.signal("approved", by="ann")`.
+
+        It is sent in the transaction that logs it, and dropped where the child ends first. FlowFinishedError when this
+        flow knows that the child has ended.
+
+        signal: its name; or the @signal method, `Order.approved`, whose type hints then check the arguments.
+        """
+        name, arguments = signal_arguments(signal, args, kwargs)
+        if self._command.ended.done():
+            raise FlowFinishedError(self.id, _how_ended(self._command.ended))
+        self._loop.commands.append(SignalChild(self._command.child, name, arguments, self._loop.where()))
 
     def cancel(self) -> None:
         """Ask the child to end. Its code may still clean up; `result()` then raises FlowCancelledError."""
@@ -102,6 +116,11 @@ def settle_child(command: StartChild, event: ChildEnd) -> None:
         ended.set_exception(child_error(command, event))
     # Code that does not await the child does not care how it ended.
     ended.exception()
+
+
+def _how_ended(ended: Any) -> str:
+    error = ended.exception()
+    return "completed" if error is None else "cancelled" if isinstance(error, FlowCancelledError) else "failed"
 
 
 def child_error(command: StartChild, event: ChildEnd) -> Exception:

@@ -14,6 +14,7 @@ from redrive.flows.commands import (
     MarkPatch,
     ScheduleItem,
     SettleStep,
+    SignalChild,
     StartChild,
     StartTimer,
 )
@@ -25,7 +26,14 @@ from redrive.flows.item import Item
 from redrive.flows.message_events import SignalBuffered, SignalsUnread, UpdateCompleted, UpdateFailed
 from redrive.flows.run_events import RunContinued
 from redrive.worker.flow.attempt_starter import AttemptStarter
-from redrive.worker.flow.flow_children import Ending, cancel_child, close_messages, end_messages, start_child
+from redrive.worker.flow.flow_children import (
+    Ending,
+    cancel_child,
+    close_messages,
+    end_messages,
+    signal_child,
+    start_child,
+)
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
@@ -83,6 +91,8 @@ class CommandHandler:
                 commands += start_child(log, driver, command, at)
             elif isinstance(command, CancelChild):
                 cancel_child(log, command, at)
+            elif isinstance(command, SignalChild):
+                signal_child(log, command, at)
             elif isinstance(command, ContinueRun):
                 self._continue_as_new(command, at)
                 return

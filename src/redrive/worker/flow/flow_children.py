@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from redrive.determinism.ids import derived_id
-from redrive.flows.child_events import ChildCancelRequested, ChildStarted
+from redrive.flows.child_events import ChildCancelRequested, ChildSignalled, ChildStarted
 from redrive.flows.children import Child
-from redrive.flows.commands import CancelChild, Command, StartChild
+from redrive.flows.commands import CancelChild, Command, SignalChild, StartChild
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
-from redrive.flows.messages import Cancel, ChildEnded, Message, Redrive, write_message
+from redrive.flows.messages import Cancel, ChildEnded, Message, Redrive, Signal, write_message
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.records import NewFlow
 from redrive.stores.sent import Sent
@@ -71,6 +71,15 @@ def cancel_child(log: FlowLog, command: CancelChild, at: float) -> None:
         _send(log, child.flow, at, Cancel(by="its parent", why=f"flow {log.flow_id} asked for it"))
 
 
+def signal_child(log: FlowLog, command: SignalChild, at: float) -> None:
+    args = msgspec.Raw(command.args.encode())
+    log.append(at, ChildSignalled(child=command.child, signal=command.signal, args=args))
+    child = log.history.children.by_number.get(command.child)
+    if child is not None and child.state == "open":
+        signal_id = derived_id(at, f"{log.flow_id}/signal/{log.seq}")
+        _send(log, child.flow, at, Signal(id=signal_id, name=command.signal, args=args, by="its parent"))
+
+
 def end_messages(
     flow_id: str, parent: str | None, children: Iterable[Child], event: Ending, at: float
 ) -> Iterator[Sent]:
@@ -112,5 +121,7 @@ def _end_message(flow_id: str, event: Ending) -> ChildEnded:
 _HOW: dict[type, str] = {FlowCompleted: "completed", FlowFailed: "failed", FlowCancelled: "was cancelled"}
 
 
-def _send(log: FlowLog, flow_id: str, at: float, message: Cancel | ChildEnded | Redrive, reopens: bool = False) -> None:
+def _send(
+    log: FlowLog, flow_id: str, at: float, message: Cancel | ChildEnded | Redrive | Signal, reopens: bool = False
+) -> None:
     log.journal.send(Sent(log.flow_id, flow_id, at, write_message(message), reopens))

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from redrive.client.app import App
 
 
+ArgumentsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE...", help="The arguments; values that are JSON are read as JSON."),
+]
+
+
 def signal_command(
     flow: FlowArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the signal.")],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Its arguments; values that are JSON are read as JSON."),
-    ] = None,
+    arguments: ArgumentsArgument = None,
     signal_id: Annotated[
         str, typer.Option("--id", metavar="ID", help="The flow receives a signal of the same id once.")
     ] = "",
