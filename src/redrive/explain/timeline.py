@@ -319,12 +319,8 @@ class _TimelineBuilder:
         self._note(when, event, "redriven", what)
 
     def _run_continued(self, when: Moment, event: RunContinued) -> None:
-        self._note(
-            when,
-            event,
-            f"run {event.run} began",
-            f"its code continued as new; --run {event.run - 1} shows the run before",
-        )
+        detail = f"its code continued as new; --run {event.run - 1} shows the run before"
+        self._note(when, event, f"run {event.run} began", detail)
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
         self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
