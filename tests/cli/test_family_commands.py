@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker.family import Fast
+from tests.worker.family import Crowd, Fast
 
 import redrive
 from redrive.cli import main
@@ -46,6 +46,19 @@ def test_explain_shows_an_earlier_run(store: str, capsys: pytest.CaptureFixture[
     assert main(["explain", flow_id, "--run", "4"]) == 2
     assert capsys.readouterr().err == f"redrive: flow {flow_id} has no run 4; use 1 to 3\n"
     assert main(["explain", flow_id, "--run", "0"]) == 2
+
+
+@pytest.mark.promise("E4")
+def test_the_children_of_a_flow_are_listed(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flow_id = completed(store, Crowd.call(3))
+    completed(store, Crowd.call(2))
+    assert main(["flows", "list", "--parent", flow_id, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["flows"]
+    assert [one["parent"] for one in found] == [flow_id] * 3
+    assert main(["flows", "list", "--parent", flow_id, "--status", "failed"]) == 0
+    assert capsys.readouterr().out == "No flows match.\n"
+    assert main(["explain", flow_id]) == 0
+    assert "children 3 completed" in capsys.readouterr().out
 
 
 @pytest.mark.promise("E5")

@@ -52,7 +52,7 @@ def test_the_session_works_as_it_is_written() -> None:
 def test_the_table_names_every_endpoint_with_its_role() -> None:
     shown: dict[tuple[str, str], str | None] = {}
     section = PAGE.partition("## Endpoints")[2].partition("\n## ")[0]
-    for row in re.findall(r"^\| (`.+`) \|.*\| (\w*) ?\|$", section, re.MULTILINE):
+    for row in re.findall(r"^\| (`.+`) \|.*\| ([\w:]*) ?\|$", section, re.MULTILINE):
         for method, path in re.findall(r"`([A-Z]+) (\S+)`", row[0]):
             shown[method.lower(), path] = row[1] or None
     with serving(worker=False) as server:

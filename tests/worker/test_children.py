@@ -75,6 +75,9 @@ def test_cancelling_a_parent_cancels_the_tree(address: str, force: bool) -> None
         async with opened(address) as app:
             head = await app.start(Head.call("waits"))
             await eventually(lambda: all_sleep(app))
+            told = str(await app.explain(head.id))
+            assert "children 2 " in told
+            assert ", which has 2 children of its own" in told
             await head.cancel(by="ann", why="enough", force=force)
             with pytest.raises(FlowCancelledError):
                 await head.result(timeout=10)
@@ -248,6 +251,7 @@ def test_a_redriven_parent_redrives_the_child_that_failed_it(address: str) -> No
             await app.redrive([parent.id], by="ann", why="open now")
             outcome = await app.outcome(parent)
             assert outcome.result == "3 north"
+            assert "had taken the failure" not in str(await app.explain(child.id))
             assert await app.dead_letters() == []
             ended = {flow.definition: flow.status for flow in await app.flows(FlowQuery(limit=10))}
             assert ended["workflow:family.Gated"] == "completed"
@@ -267,6 +271,8 @@ def test_a_redriven_parent_takes_the_result_of_a_child_that_was_redriven_before(
             OPEN.add("south")
             await app.redrive([child.id], by="ann", why="open now")
             assert (await app.outcome(child.id)).result == "south"
+            taken = "its parent had taken the failure, and does not await this flow again unless it is redriven, too"
+            assert taken in str(await app.explain(child.id))
             await app.redrive([parent.id], by="ann", why="its child is done")
             assert (await app.outcome(parent)).result == "3 south"
 

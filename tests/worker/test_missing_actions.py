@@ -204,7 +204,10 @@ def test_explain_says_which_action_is_missing(address: str) -> None:
                         "start a worker with the script, and with the modules that register its actions",
                         "redrive worker order.rd MODULE",
                     ),
-                    ("or end it without them, without compensation", f"redrive flows cancel {flow} --force --why WHY"),
+                    (
+                        "or end it without its code, without compensation",
+                        f"redrive flows cancel {flow} --force --why WHY",
+                    ),
                 ]
 
     asyncio.run(story())

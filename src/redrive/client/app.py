@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
+from redrive.client.app_schedules import AppSchedules
 from redrive.client.earlier_runs import read_run
-from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_arguments, goals_input, input_of, job_input
+from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
 from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.handle import Handle, seconds_of
 from redrive.client.many_flows import ManyFlows
 from redrive.client.queries import plain_answer
 from redrive.client.repeated_starts import repeated_starts
-from redrive.client.schedule_control import Backfilled
-from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.updates import plain_update
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
@@ -33,7 +32,6 @@ from redrive.flows.messages import (
     ResolveItem,
 )
 from redrive.flows.retry_policy import Retry, Timeout
-from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
 from redrive.flows.workflows.signal_arguments import signal_arguments
 from redrive.near_names import unknown_setting
 from redrive.stores.encoded_text import key_of
@@ -53,7 +51,7 @@ NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 T = TypeVar("T")
 
 
-class App(ManyFlows):
+class App(ManyFlows, AppSchedules):
     """An open store and, by default, a worker in this process. Made by `redrive.open(...)`."""
 
     # Starting
@@ -340,53 +338,6 @@ class App(ManyFlows):
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in a flow's inbox; return the status that the flow had."""
         return await self._flows.send(flow_id, message)
-
-    # Schedules
-
-    async def schedule(self, name: str, call: Schedulable, **settings: Unpack[ScheduleSettings]) -> ScheduleView:
-        """Start flows by a schedule: `await app.schedule("nightly", Report.call(), cron="0 2 * * *")`.
-
-        The workers of the fleet start one flow for each tick. A schedule of the same name is changed.
-
-        call: as in `start`; a workflow or an action without arguments may be given itself.
-        cron: when, as five fields such as "0 2 * * *", in `timezone` (UTC by default).
-        every: or an interval, such as "10m"; at: or one time, a datetime with a zone.
-        overlap: what a tick does while an earlier flow still runs: "skip", "queue" (one), "cancel" the earlier one,
-        or "allow" both.
-        catch_up: how late a tick may be that no worker was there for ("1h"); later ones are skipped and counted.
-        jitter: delays each tick by up to this.
-        queue, priority, tags: of the flows.
-        """
-        given = input_of(call_without_arguments(call))
-        return await self._schedules.define(name, schedule_spec(given.definition, given.text, **settings))
-
-    async def schedules(self, *, after: str = "", limit: int = 100) -> list[ScheduleView]:
-        """The schedules by name, each with its next tick and its last flow; `after` the one of that name."""
-        return await self._schedules.views(after, limit)
-
-    async def find_schedule(self, name: str, *, ticks: int = NEXT_SHOWN) -> ScheduleView:
-        """The schedule with its next ticks, its last flows and what it skipped; ScheduleNotFoundError without one."""
-        return await self._schedules.view(name, ticks)
-
-    async def pause_schedule(self, name: str, *, by: str, why: str) -> bool:
-        """Start no flows by this schedule until it is resumed; False when it was paused already."""
-        return await self._schedules.pause(name, by, why)
-
-    async def resume_schedule(self, name: str, *, by: str, why: str) -> bool:
-        """Let a paused schedule go on with its next tick; False when it was not paused."""
-        return await self._schedules.resume(name, by, why)
-
-    async def trigger_schedule(self, name: str, *, by: str, why: str) -> Handle[Any]:
-        """Start a flow of this schedule now, also while another one runs or the schedule is paused."""
-        return self.handle(await self._schedules.trigger(name, by, why))
-
-    async def backfill_schedule(self, name: str, begin: datetime, end: datetime, *, by: str, why: str) -> Backfilled:
-        """Start the flows of all ticks from `begin` to `end` that have none yet, all at once."""
-        return await self._schedules.backfill(name, begin, end, by, why)
-
-    async def delete_schedule(self, name: str) -> bool:
-        """Remove a schedule; its flows stay. Return False when there is none."""
-        return await self._schedules.drop(name)
 
     # Dead letters
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from redrive.explain.children import tell_of_taken_failure
 from redrive.explain.compensation import failure_handling_steps, uncompensated_steps
 from redrive.explain.current_state import describe_current_state
 from redrive.explain.explanation import Explanation
@@ -47,6 +48,7 @@ def explain_flow(
     has_owner = record.owner in [worker.epoch for worker in live_workers]
     began = lines[0].at if lines else record.start_at
     timeline = build_timeline(lines, has_ended=has_ended, has_owner=has_owner, most=most)
+    tell_of_taken_failure(record, lines, timeline)
     facts = FlowFacts(
         record=record,
         history=history,

@@ -49,6 +49,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The number of the run; more than 1 after the flow's code continued as new."""
     current_run: int | None = None
     """The number of the flow's current run, where an earlier one is explained."""
+    children: dict[FlowStatus, int] = {}
+    """How many children it has, by status; at most 10,000 are counted."""
     batch: str | None = None
     """The batch that the flow is a part of."""
     tags: dict[str, str] = {}
@@ -119,6 +121,8 @@ def _facts(explanation: Explanation) -> Iterator[str]:
         yield f"  run      {explanation.run}; of the run before: redrive explain {explanation.flow_id} --run {before}"
     if explanation.parent is not None:
         yield f"  parent   {explanation.parent}"
+    if explanation.children:
+        yield f"  children {', '.join(f'{count:,} {status}' for status, count in explanation.children.items())}"
     if explanation.batch is not None:
         yield f"  batch    {explanation.batch}"
     if explanation.tags:

@@ -169,6 +169,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What holds it back, if its dependency does."""
     signals: tuple[str, ...] = ()
     """The signals that may end the wait; `until` then is when it times out."""
+    flow: str = ""
+    """The id of the child that it waits for."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True):

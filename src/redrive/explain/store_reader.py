@@ -3,10 +3,12 @@
 import msgspec
 
 from redrive.determinism.off_loop import off_loop
+from redrive.explain.children import MOST_COUNTED, with_children
 from redrive.explain.encoded_flow import explain_encoded
 from redrive.explain.explain_flow import explain_flow
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_text, hide_lines
+from redrive.explain.text import MOST_WAITS
 from redrive.explain.worker_eligibility import DOCTOR, ENDER
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
@@ -49,6 +51,9 @@ async def explain_from_store(
     explained = await off_loop(
         is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most, use, current_run
     )
+    shown_children = [wait.flow for wait in explained.waits_for[:MOST_WAITS] if wait.flow]
+    counts = await store.count_children([record.id, *shown_children], MOST_COUNTED)
+    explained = with_children(explained, counts)
     if payloads:
         return explained
     return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))

@@ -323,9 +323,6 @@ class _TimelineBuilder:
         before = f"its code continued as new; --run {event.run - 1} shows the run before"
         self._note(when, event, f"run {event.run} began", before)
 
-    def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
-        self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
-
     def _message(self, when: Moment, event: MessageEvent) -> None:
         text, detail = describe_message(event)
         # A refusal says why in its details: nobody gave it as a reason.
@@ -343,9 +340,6 @@ class _TimelineBuilder:
 
     def _version_changed(self, when: Moment, event: VersionChanged) -> None:
         self._note(when, event, f"pinned to version {event.version}" if event.version else "unpinned from its version")
-
-    def _parked(self, when: Moment, event: FlowParked) -> None:
-        self._note(when, event, "parked", summarize(event.problem, 1000))
 
     def _completed(self, when: Moment, event: FlowCompleted) -> None:
         self._note(when, event, "completed", value_text(event.result))
@@ -375,7 +369,9 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     ItemCompleted: _TimelineBuilder._item_completed,
     TimerSet: _TimelineBuilder._timer_set,
     TimerFired: _TimelineBuilder._timer_fired,
-    PatchMarked: _TimelineBuilder._patch_marked,
+    PatchMarked: lambda self, when, event: self._note(
+        when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code"
+    ),
     ChildStarted: _TimelineBuilder._child_started,
     ChildCompleted: _TimelineBuilder._child_ended,
     ChildFailed: _TimelineBuilder._child_ended,
@@ -391,7 +387,7 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     PolicyChanged: _TimelineBuilder._policy_changed,
     VersionChanged: _TimelineBuilder._version_changed,
     **dict.fromkeys(TOLD, _TimelineBuilder._message),
-    FlowParked: _TimelineBuilder._parked,
+    FlowParked: lambda self, when, event: self._note(when, event, "parked", summarize(event.problem, 1000)),
     Redriven: _TimelineBuilder._redriven,
     FlowCompleted: _TimelineBuilder._completed,
     FlowFailed: _TimelineBuilder._failed,

@@ -281,6 +281,8 @@ class Redriven(Event, frozen=True):
     """Completed by hand in the same way, without a result."""
     child: int | None = None
     """The child that is redriven and awaited again."""
+    with_parent: bool = False
+    """It was redriven along with its parent, which awaits it again."""
     compensation: bool = False
     """The item is a failed compensation. Nothing is rewound: the compensation goes on with this item."""
 

@@ -55,7 +55,8 @@ class ChangePolicy(Message, frozen=True):
 
 
 class Redrive(Message, frozen=True):
-    pass
+    with_parent: bool = False
+    """The flow is redriven along with its parent, which awaits it again."""
 
 
 class ResetItem(Message, frozen=True):

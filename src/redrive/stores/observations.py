@@ -6,7 +6,7 @@ from typing import Protocol
 from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.leases import Lease
-from redrive.stores.records import DeadQuery, FlowQuery
+from redrive.stores.records import DeadQuery, FlowQuery, FlowStatus
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 
@@ -32,6 +32,10 @@ class Observations(Protocol):
 
     async def count_matching_flows(self, query: FlowQuery) -> int:
         """Count the flows that the query matches, up to its limit."""
+        ...
+
+    async def count_children(self, parents: Sequence[str], limit: int) -> dict[str, dict[FlowStatus, int]]:
+        """Count the children of each of these flows by status, up to `limit` each; those without any are left out."""
         ...
 
     async def group_retries(self) -> list[RetryGroup]:

@@ -73,6 +73,8 @@ class FlowResponse(ResponseModel, frozen=True):
     wake_at: datetime | None
     """When a waiting flow continues."""
     finished_at: datetime | None
+    parent: str | None
+    """The id of the flow that started it as a child."""
     batch: str | None
     """The name of the batch that it is a part of."""
     tags: dict[str, str]
@@ -89,6 +91,8 @@ class FlowError(ResponseModel, frozen=True):
 class FlowDetails(FlowResponse, frozen=True):
     steps: list[StepResponse]
     """All steps of a graph; for other flows, the actions called so far."""
+    children: dict[FlowStatus, int]
+    """How many children it has in each state, of the first 10,000; empty for none."""
     result: msgspec.Raw | None
     """Set once the flow has completed; without the role read:payload its size alone."""
     error: FlowError | None
@@ -273,7 +277,9 @@ async def show(request: Request[Any, Any, Any]) -> Response[Any]:
         result = result if result is None else hidden_json(result)
         error = error if error is None else msgspec.structs.replace(error, message=hidden_text(error.message))
     steps = await steps_of(app, flow_id, payloads=payloads)
-    details = response_of(FlowDetails, record, tags=read_tags(record.tags), steps=steps, result=result, error=error)
+    children = (await app.store.count_children([flow_id], MOST_COUNTED)).get(flow_id, {})
+    tags = read_tags(record.tags)
+    details = response_of(FlowDetails, record, tags=tags, steps=steps, children=children, result=result, error=error)
     return await large_json_response(details, sum(len(step.items) for step in steps))
 
 

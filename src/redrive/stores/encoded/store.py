@@ -44,7 +44,16 @@ WITHOUT_PAYLOADS = frozenset(
         *("report", "list_reports", "read_activity", "set_dependency_order", "list_dependency_orders"),
         *("put_step", "drop_step", "list_steps", "add_key", "drop_key", "list_keys", "expire_key", "mark_keys_used"),
         *("add_audit_entries", "list_audit_entries", "drop_schedule"),
-        *("count_batches", "end_batch", "prune_batches", "queue_use", "release_key", "prune_runs", "list_long_runs"),
+        *(
+            "count_batches",
+            "end_batch",
+            "prune_batches",
+            "queue_use",
+            "release_key",
+            "prune_runs",
+            "list_long_runs",
+            "count_children",
+        ),
     }
 )
 """The verbs that pass on what they are given."""

@@ -62,6 +62,13 @@ class MemoryObservations:
     async def count_matching_flows(self, query: FlowQuery) -> int:
         return sum(1 for _ in islice(matching_flows(self._data, query), query.limit))
 
+    async def count_children(self, parents: Sequence[str], limit: int) -> dict[str, dict[FlowStatus, int]]:
+        counts: dict[str, Counter[FlowStatus]] = {parent: Counter() for parent in parents}
+        for flow in self._data.flows.values():
+            if flow.parent in counts and counts[flow.parent].total() < limit:
+                counts[flow.parent][flow.status] += 1
+        return {parent: dict(found) for parent, found in counts.items() if found}
+
     async def group_retries(self) -> list[RetryGroup]:
         groups: dict[Any, list[RetryRow]] = {}
         for row in self._data.retries.values():

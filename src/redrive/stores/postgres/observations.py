@@ -8,7 +8,7 @@ from redrive.stores.leases import Lease
 from redrive.stores.postgres import list_statements
 from redrive.stores.postgres.commit_statement import rows_as_json
 from redrive.stores.postgres.statement_runner import StatementRunner
-from redrive.stores.records import DeadQuery, FlowQuery
+from redrive.stores.records import DeadQuery, FlowQuery, FlowStatus
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 # ruff: noqa: S608 - our own names, and parameters
@@ -49,6 +49,11 @@ SELECT definition, dependency, waits_for, error_type, count(*) AS count,
     date_part('epoch', min(scheduled_at)) AS next_at, date_part('epoch', max(scheduled_at)) AS last_at,
     date_part('epoch', min(since)) AS since, max(reason) AS reason
 FROM retry_queue GROUP BY definition, dependency, waits_for, error_type ORDER BY count(*) DESC LIMIT {MOST_GROUPS}
+"""
+_CHILDREN = """
+SELECT given.id, child.status, count(*) FROM unnest($1::text[]) AS given (id)
+CROSS JOIN LATERAL (SELECT status FROM flows WHERE parent = given.id LIMIT $2) AS child
+GROUP BY given.id, child.status
 """
 _DEAD_GROUPS = """
 SELECT grouped.*, dead_letters.message FROM (
@@ -99,6 +104,14 @@ class PostgresObservations:
         statement, parameters = list_statements.count_flows(query)
         count: int = (await self._read(statement, *parameters))[0][0]
         return count
+
+    async def count_children(
+        self: StatementRunner, parents: Sequence[str], limit: int
+    ) -> dict[str, dict[FlowStatus, int]]:
+        found: dict[str, dict[FlowStatus, int]] = {}
+        for parent, status, count in await self._read(_CHILDREN, list(parents), limit):
+            found.setdefault(parent, {})[status] = count
+        return found
 
     async def group_retries(self: StatementRunner) -> list[RetryGroup]:
         return [RetryGroup(**row) for row in await self._read(_RETRY_GROUPS)]

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 from redrive.stores.activity import LONGEST_ACTIVITY, ActivityQuery, ActivityRow
 from redrive.stores.counts import MOST_GROUPS, DeadGroup, FlowCount, RetryGroup
 from redrive.stores.leases import Lease
-from redrive.stores.records import DeadQuery, FlowQuery
+from redrive.stores.records import DeadQuery, FlowQuery, FlowStatus
 from redrive.stores.sqlite.selection import Conditions, of_dead_letters, of_flows
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
@@ -41,6 +41,7 @@ SELECT definition, dependency, waits_for, error_type, count(*),
     min(scheduled_at), max(scheduled_at), min(since), max(reason)
 FROM retry_queue GROUP BY definition, dependency, waits_for, error_type ORDER BY count(*) DESC LIMIT {MOST_GROUPS}
 """
+_CHILDREN = "SELECT status, count(*) FROM (SELECT status FROM flows WHERE parent = ? LIMIT ?) GROUP BY status"
 _DEAD_GROUPS = """
 SELECT definition, step, dependency, error_type, kind, count, first_at, last_at, flow_id,
     (SELECT message FROM dead_letters WHERE dead_letters.flow_id = latest.flow_id)
@@ -96,6 +97,13 @@ def count_matching_flows(connection: sqlite3.Connection, query: FlowQuery) -> in
     statement = f"SELECT count(*) FROM (SELECT 1 FROM flows WHERE true{found.text} LIMIT ?)"
     count: int = connection.execute(statement, (*found.values, query.limit)).fetchone()[0]
     return count
+
+
+def count_children(
+    connection: sqlite3.Connection, parents: Sequence[str], limit: int
+) -> dict[str, dict[FlowStatus, int]]:
+    counts = {parent: dict(connection.execute(_CHILDREN, (parent, limit)).fetchall()) for parent in parents}
+    return {parent: found for parent, found in counts.items() if found}
 
 
 def group_retries(connection: sqlite3.Connection) -> list[RetryGroup]:

@@ -9,7 +9,7 @@ from redrive.stores.batches import BatchCounts, BatchQuery, BatchRow
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.flow_control import QueueUse
 from redrive.stores.leases import Lease
-from redrive.stores.records import DeadQuery, FlowQuery, FlowRecord, NewFlow
+from redrive.stores.records import DeadQuery, FlowQuery, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.runs import EndedRun, LongRun
 from redrive.stores.schedules import MOST_DUE, DueSchedules, ScheduleRow
@@ -42,6 +42,9 @@ class SqliteObservations(_Threads):
 
     async def count_matching_flows(self, query: FlowQuery) -> int:
         return await self._reader.do(observations.count_matching_flows, query)
+
+    async def count_children(self, parents: Sequence[str], limit: int) -> dict[str, dict[FlowStatus, int]]:
+        return await self._reader.do(observations.count_children, parents, limit)
 
     async def group_retries(self) -> list[RetryGroup]:
         return await self._reader.do(observations.group_retries)

@@ -128,6 +128,26 @@ class ChildConformance:
         assert [row.seq for row in (await store.read_events(["parent"]))["parent"]] == [1]
 
     @scenario
+    async def test_the_children_of_flows_are_counted_by_status_up_to_a_limit(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await acquire(store)
+        await add(store, "parent", "other")
+        await claim(store, lease)
+        children = [*(child(f"c{number}") for number in range(5)), (new_flow("d", parent="other", depth=1), "{}")]
+        await store.commit(lease, Batch(number=1, events=[event("parent", 1)], children=children))
+        assert await store.count_children(["parent", "other", "c1"], 10) == {
+            "parent": {"ready": 5},
+            "other": {"ready": 1},
+        }
+        assert await claim(store, lease, limit=2)
+        counts = (await store.count_children(["parent"], 10))["parent"]
+        assert sum(counts.values()) == 5
+        assert counts["running"] >= 1
+        assert await store.count_children(["other"], 10) in ({"other": {"ready": 1}}, {"other": {"running": 1}})
+        assert sum((await store.count_children(["parent"], 3))["parent"].values()) == 3
+        assert await store.count_children([], 3) == {}
+
+    @scenario
     async def test_a_commit_begins_another_run_whose_log_alone_is_read(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         lease = await acquire(store)

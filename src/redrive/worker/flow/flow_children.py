@@ -99,7 +99,7 @@ def close_messages(flow_id: str, children: Iterable[Child], how: str, at: float)
 
 def redrive_child(log: FlowLog, flow_id: str, said: Message, at: float) -> None:
     """Redrive a failed child along with its parent."""
-    _send(log, flow_id, at, Redrive(by=said.by, why=said.why), reopens=True)
+    _send(log, flow_id, at, Redrive(by=said.by, why=said.why, with_parent=True), reopens=True)
 
 
 def cancel_orphan(log: FlowLog, flow_id: str, at: float) -> None:

@@ -33,6 +33,7 @@ def redriven(
         midway=midway,
         result=outcome.result if isinstance(outcome, CompleteItem) else UNSET,
         resolved=isinstance(outcome, ResolveItem),
+        with_parent=isinstance(said, Redrive) and said.with_parent,
     )
 
 
