@@ -178,8 +178,7 @@ class RetryRow(_Redacted, frozen=True, kw_only=True, gc=False):
     backoff_kind: str
     backoff_base_delay_ms: float
     retry_kind: str
-    """What triggered the retry: "exception", "timeout", "lost", "snooze", "result", "redrive"; "deferred" where the
-    circuit, the retry budget or the limits of its dependency hold it back."""
+    """What triggered it: "exception", "timeout", "lost", "snooze", "result", "redrive"; "deferred": see `waits_for`."""
     scheduled_at: float
     """When the attempt may begin."""
     timeout_at: float | None = None
@@ -355,8 +354,7 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
     def __post_init__(self) -> None:
-        if self.tags:
-            check_tags(self.tags)
+        check_tags(self.tags)
 
 
 class RetryQuery(msgspec.Struct, frozen=True, kw_only=True):
