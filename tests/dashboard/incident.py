@@ -127,6 +127,14 @@ class Approval(Workflow):
         return f"{order} was approved by {letter['by']}"
 
 
+@workflow(name="Delivery")
+class Delivery(Workflow):
+    async def run(self, parcels: int) -> str:
+        children = [await workflow.start_child(import_row(number)) for number in range(parcels)]
+        await (await workflow.start_child(Reminder.call(2.0)))
+        return f"{len(children)} delivered"
+
+
 @workflow(name="Migration")
 class Migration(Workflow):
     async def run(self, table: str) -> str:

@@ -84,6 +84,15 @@ def spoil(client: httpx.Client, *names: str) -> list[str]:
     return flows
 
 
+def begin_together(client: httpx.Client) -> None:
+    """Add a batch that goes on, and a schedule that has skipped nothing yet. Repeating it changes nothing."""
+    nap = {"workflow": "Reminder", "inputs": {"hours": 2}, "tags": {"tenant": "acme"}}
+    batch = {"name": "night", "flows": [nap, {"action": "import_row", "inputs": {"number": 1}, "queue": "together"}]}
+    assert client.post("/v1/batches", json=batch).is_success
+    nightly = {"flow": nap, "timing": {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}}
+    assert client.put("/v1/schedules/nightly", json=nightly).is_success
+
+
 def status(client: httpx.Client, flow: str) -> str:
     found: str = client.get(f"/v1/flows/{flow}").json()["status"]
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.dashboard.conftest import INCIDENT, ON_ONE_STORE, OpenPage, store_url
-from tests.dashboard.incident_flows import control, spoil, start, status, until
+from tests.dashboard.incident_flows import begin_together, control, spoil, start, status, until
 from tests.dashboard.server_process import ServerProcess
 from tests.dashboard.tab import settle, show
 from tests.dashboard.test_everyone import violations
@@ -23,6 +23,8 @@ EMPTY = {
     "/dead": "Nothing has failed for good",
     "/dependencies": "No dependency is in use",
     "/queues": "No flow was started yet",
+    "/batches": "redrive batch start",
+    "/schedules": "redrive schedules add",
 }
 
 
@@ -101,7 +103,10 @@ def test_roles_decide_what_is_shown_and_offered(fresh: ServerProcess, open_page:
         "/dead": ".group",
         "/dependencies": ".dependency",
         "/queues": ".worker",
+        "/batches": "tbody tr",
+        "/schedules": "tbody tr",
     }
+    begin_together(client)
     keys = {role: fresh.key(role) for role in ROLES}
     page = open_page(f"{fresh.url}/flows/{done}", bypass_csp=True)
     page.get_by_label("API key").fill("rdk_wrong")
@@ -123,9 +128,9 @@ def test_roles_decide_what_is_shown_and_offered(fresh: ServerProcess, open_page:
             if role == "read":
                 assert SECRET not in page.content(), path
     assert offered == {
-        "read": [False, False, False, False, False],
-        "operate": [True, True, True, True, False],
-        "admin": [True, True, True, True, True],
+        "read": [False, False, False, False, False, False, False],
+        "operate": [True, True, True, True, False, True, True],
+        "admin": [True, True, True, True, True, True, True],
     }
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API key")).to_be_visible()
@@ -139,6 +144,7 @@ def test_a_dashboard_that_only_looks_offers_nothing(tmp_path: Path, open_page: O
     with ServerProcess(store, tmp_path, INCIDENT) as server:
         flow = start(server.client, "workflow", "Reminder", {"hours": 5})
         spoil(server.client, "dead")
+        begin_together(server.client)
     with ServerProcess(store, tmp_path, command="dashboard") as looking:
         page = open_page(f"{looking.url}/flows/{flow}")
         for path, shown in {
@@ -146,6 +152,8 @@ def test_a_dashboard_that_only_looks_offers_nothing(tmp_path: Path, open_page: O
             "/flows": "tbody tr",
             "/dead": ".group",
             "/queues": "tbody tr",
+            "/batches": "tbody tr",
+            "/schedules": "tbody tr",
         }.items():
             show(page, path)
             expect(page.locator(shown).first).to_be_visible()

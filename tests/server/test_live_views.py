@@ -53,7 +53,7 @@ def start(server: Serving) -> str:
     return server.ask(lambda app: app.start(shop.pay(cents=1))).id
 
 
-LISTS = ["/v1/flows", "/v1/dead-letters", "/v1/retries", "/v1/queues", "/v1/workers"]
+LISTS = ["/v1/flows", "/v1/dead-letters", "/v1/retries", "/v1/queues", "/v1/workers", "/v1/schedules", "/v1/batches"]
 SUMMARIES = [
     "/v1/overview",
     "/v1/activity",

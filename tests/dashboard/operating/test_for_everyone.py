@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 from tests.dashboard.conftest import ON_ONE_STORE, Night
-from tests.dashboard.incident_flows import CUSTOMERS, count, until
+from tests.dashboard.incident_flows import CUSTOMERS, begin_together, count, until
 from tests.dashboard.operating.dialogs import group
 from tests.dashboard.tab import NARROW, show
 from tests.dashboard.test_everyone import violations
@@ -17,6 +17,9 @@ VIEWS = {
     "/dead?open=workflow%3AOnboarding%7Clook_up_customer%7CTimeoutError%7Cexhausted": ".letters tbody tr",
     "/dependencies": ".dependency",
     "/queues": ".worker .slots",
+    "/batches": ".counts-bar",
+    "/schedules": "tbody tr",
+    "/schedules/nightly": ".ticks",
     "/definitions": ".definition-card",
     "/policies?text=%5Bretry%3A+30%2C+backoff%3A+2s%2C+jitter%3A+full%5D": ".conversion",
 }
@@ -24,7 +27,8 @@ VIEWS = {
 
 @pytest.fixture(autouse=True)
 def ready(night: Night) -> None:
-    """The worker has told what it runs."""
+    """The worker has told what it runs, and there are a batch and a schedule."""
+    begin_together(night.client)
     until(lambda: night.client.get("/v1/workers").json()["workers"][0]["report"])
     until(lambda: night.client.get("/v1/dependencies").json()["dependencies"])
 
@@ -93,3 +97,22 @@ def test_a_group_is_redriven_by_keyboard_alone(night: Night, page: Page) -> None
     page.keyboard.press("Enter")
     expect(dialog).to_have_count(0)
     until(lambda: count(night.client, status="failed", definition="workflow:Onboarding") == CUSTOMERS)
+
+
+def test_a_schedule_is_paused_by_keyboard_alone(page: Page) -> None:
+    show(page, "/")
+    expect(page.locator("h1")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    nightly = page.get_by_role("link", name="nightly")
+    expect(nightly).to_be_visible()
+    page.keyboard.press("j")
+    expect(nightly).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("nightly")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_label("Why")).to_be_focused()
+    page.keyboard.type("by keyboard")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("The schedule nightly is paused.")

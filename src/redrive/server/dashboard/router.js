@@ -62,6 +62,9 @@ export function match(pattern, pathname) {
 /** The path of a flow's view. */
 export const flowPath = (id) => `/flows/${encodeURIComponent(id)}`;
 
+/** Where a batch is shown. */
+export const batchPath = (name) => `/batches?${new URLSearchParams({ name })}`;
+
 addEventListener("popstate", () => {
   here.value = read();
 });

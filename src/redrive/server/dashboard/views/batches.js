@@ -2,7 +2,7 @@
 
 import { html } from "../html.js";
 import { post, withQuery } from "../api.js";
-import { Counts, CountsBar, ended, known } from "../components/batch.js";
+import { Counts, CountsBar, ended } from "../components/counts.js";
 import { ask } from "../components/dialog.js";
 import { Filters } from "../components/filters.js";
 import { Empty, Notice, Waiting } from "../components/notice.js";
@@ -79,7 +79,7 @@ const COLUMNS = [
     title: "Flows",
     wide: true,
     cell: (one) =>
-      html`<${CountsBar} one=${one} /><p class="batch-progress">${progress(one)}</p><${Counts} one=${one} />`,
+      html`<${CountsBar} counts=${one.counts} total=${one.total ?? undefined} /><p class="batch-progress">${progress(one)}</p><${Counts} counts=${one.counts} filter=${{ batch: one.name }} />`,
   },
   { title: "Added", number: true, cell: (one) => html`<${Ago} at=${one.created_at} />` },
   {
@@ -94,9 +94,13 @@ const COLUMNS = [
 
 /** Not rounded up: only what has ended wholly is 100 %. */
 function progress(one) {
-  if (one.total === null) return `${plural(known(one), "flow")} so far: they are being added`;
-  const share = one.total ? Math.floor((100 * ended(one)) / one.total) : 100;
-  return `${count(ended(one))} of ${plural(one.total, "flow")} ended (${share} %)`;
+  if (one.total === null)
+    return `${plural(
+      Object.values(one.counts).reduce((sum, number) => sum + number, 0),
+      "flow",
+    )} so far: they are being added`;
+  const share = one.total ? Math.floor((100 * ended(one.counts)) / one.total) : 100;
+  return `${count(ended(one.counts))} of ${plural(one.total, "flow")} ended (${share} %)`;
 }
 
 function State({ one }) {

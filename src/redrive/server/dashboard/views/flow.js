@@ -4,7 +4,6 @@ import { html, useEffect, useState } from "../html.js";
 import { get } from "../api.js";
 import { useLive } from "../live.js";
 import { now } from "../clock.js";
-import { batchPath } from "../components/batch.js";
 import { Definition } from "../components/definition.js";
 import { Notice, Waiting } from "../components/notice.js";
 import { PageHead, Section } from "../components/page.js";
@@ -13,10 +12,12 @@ import { schedulePath } from "../components/schedule.js";
 import { Status } from "../components/status.js";
 import { Tags } from "../components/tags.js";
 import { Countdown, Time } from "../components/time.js";
+import { batchPath, flowPath } from "../router.js";
 import { may } from "../session.js";
 import { definitionParts, duration, isRedacted, plural, pretty } from "../format.js";
 import { FlowActions, sendSignal } from "./flow/actions.js";
 import { Attempts } from "./flow/attempts.js";
+import { Children } from "./flow/children.js";
 import { StepGraph } from "./flow/graph.js";
 import { Log } from "./flow/log.js";
 import { Fact } from "./flow/segment_details.js";
@@ -51,6 +52,7 @@ function Flow({ id }) {
     <//>
     <${Standing} explanation=${explanation} dead=${dead} />
     <${Facts} explanation=${explanation} />
+    <${Children} flow=${id} explanation=${explanation} />
     <${StepGraph} steps=${details?.steps ?? []} timeline=${explanation.timeline} />
     <${Waterfall} explanation=${explanation} />
     <${Steps} details=${details} explanation=${explanation} />
@@ -78,7 +80,7 @@ function Standing({ explanation, dead }) {
             ${waits.slice(0, 8).map(
               (wait) => html`<li>
                 <bdi>${wait.what}</bdi>
-                ${wait.until && html` <strong><${Countdown} to=${wait.until.at} /></strong> <span class="quiet">(<${Time} at=${wait.until.at} />)</span>`}
+                ${wait.until && html`${wait.signals ? "; it gives up " : " "}<strong><${Countdown} to=${wait.until.at} /></strong> <span class="quiet">(<${Time} at=${wait.until.at} />)</span>`}
                 ${wait.why && html`<span class="cell-note"><bdi>${wait.why}</bdi></span>`}
                 ${may("operate") && wait.signals?.map((name) => html` <button key=${name} class="button small" onClick=${() => sendSignal(explanation.flow_id, name)}>Send <bdi>${name}</bdi> …</button>`)}
               </li>`,
@@ -137,6 +139,7 @@ function Facts({ explanation }) {
     <${Fact} name="Queue"><bdi>${explanation.queue}</bdi><//>
     ${explanation.priority !== 0 && html`<${Fact} name="Priority">${explanation.priority}<//>`}
     ${explanation.batch && html`<${Fact} name="Batch"><a href=${batchPath(explanation.batch)}><bdi>${explanation.batch}</bdi></a><//>`}
+    ${explanation.parent && html`<${Fact} name="Parent"><a class="mono" href=${flowPath(explanation.parent)}>${explanation.parent}</a><//>`}
     ${explanation.begun_by && html`<${Fact} name="Started by"><${Tick} tick=${explanation.begun_by} /><//>`}
     ${explanation.tags && html`<${Fact} name="Tags"><${Tags} tags=${explanation.tags} /><//>`}
     <${Fact} name="Input"><bdi class="clamp">${explanation.input || "none"}</bdi><//>

@@ -3,9 +3,8 @@
 import { html, useEffect, useMemo, useSignal, useState } from "../html.js";
 import { get, withQuery } from "../api.js";
 import { useLive } from "../live.js";
-import { flowPath, query, urlWith } from "../router.js";
+import { batchPath, flowPath, query, urlWith } from "../router.js";
 import { may } from "../session.js";
-import { batchPath } from "../components/batch.js";
 import { Definition } from "../components/definition.js";
 import { Empty, Waiting } from "../components/notice.js";
 import { PageHead } from "../components/page.js";

@@ -66,7 +66,7 @@ const COLUMNS = [
     title: "Next tick",
     cell: (
       one,
-    ) => html`${one.next_at && html`<strong><${Countdown} to=${one.next_at} /></strong> <span class="quiet">(<${Time} at=${one.next_at} />)</span>`}
+    ) => html`${one.next_at && html`<strong><${Countdown} to=${one.next_at} /></strong><span class="cell-note"><${Time} at=${one.next_at} /></span>`}
       <span class="cell-note"><${When} timing=${one.timing} /></span>`,
   },
   { title: "Last flow", cell: (one) => one.last_runs[0] && html`<${LastRun} run=${one.last_runs[0]} />` },

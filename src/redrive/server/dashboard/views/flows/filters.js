@@ -87,6 +87,7 @@ const FIELDS = [
   ["queue", "Queue", "default"],
   ["key", "Key", "order-17"],
   ["batch", "Batch", "night 2026-11-19"],
+  ["parent", "Parent", "the id of a flow"],
 ];
 
 function More({ parameters }) {

@@ -5,7 +5,7 @@ import { waitName } from "../../format.js";
 export const STATUSES = ["ready", "waiting", "running", "paused", "parked", "completed", "failed", "cancelled"];
 export const WAITS = ["backoff", "retry_after", "circuit", "recovery", "budget", "limit", "snooze", "redrive"];
 export const SPANS = { "15m": 900, "1h": 3_600, "6h": 21_600, "1d": 86_400, "7d": 604_800 };
-const TEXTS = ["definition", "queue", "key", "error", "dependency", "batch", "text"];
+const TEXTS = ["definition", "queue", "key", "error", "dependency", "batch", "parent", "text"];
 
 /** The API's filters for a query of this page; names and values that it does not know are left out. */
 export function selectionOf(parameters) {
@@ -34,7 +34,7 @@ export function inWords(parameters) {
   const add = (name, text, left = null) => words.push({ text, without: { [name]: left } });
   if (selection.waits_for) add("waits_for", `waits for ${waitName(selection.waits_for)}`);
   if (SPANS[parameters.get("since")]) add("since", `started in the last ${parameters.get("since")}`);
-  for (const name of ["definition", "dependency", "error", "queue", "key", "batch"]) {
+  for (const name of ["definition", "dependency", "error", "queue", "key", "batch", "parent"]) {
     if (selection[name]) add(name, `${name}: ${selection[name]}`);
   }
   for (const tag of selection.tag ?? [])
