@@ -128,6 +128,23 @@ class ChildConformance:
         assert [row.seq for row in (await store.read_events(["parent"]))["parent"]] == [1]
 
     @scenario
+    async def test_ten_thousand_children_are_added_and_cancelled_while_the_lease_is_valid(self, stores: Stores) -> None:
+        store = await stores.open()
+        # A commit may take a part of the lease only.
+        lease = await acquire(store, 5.0)
+        await add(store, "parent")
+        await claim(store, lease)
+        names = [f"c{number:05}" for number in range(10_000)]
+        children = [child(name) for name in names]
+        await store.commit(lease, Batch(number=1, events=[event("parent", 1)], children=children))
+        sends = [Sent("parent", name, NOW, "{}") for name in names]
+        assert await store.extend_lease(lease, 5.0)
+        await store.commit(lease, Batch(number=2, events=[event("parent", 2)], sends=sends))
+        last = await found(store, names[-1])
+        assert (last.parent, last.messages_sent) == ("parent", 1)
+        assert (await store.count_children(["parent"], 10_000))["parent"] == {"ready": 10_000}
+
+    @scenario
     async def test_the_children_of_flows_are_counted_by_status_up_to_a_limit(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await acquire(store)
