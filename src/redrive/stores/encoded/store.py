@@ -38,7 +38,7 @@ WITHOUT_PAYLOADS = frozenset(
         *("address", "database", "close", "on_wake", "on_ended"),
         *("acquire_lease", "extend_lease", "lease_renewer", "release_lease", "reap_leases", "list_workers"),
         "accuse",  # the blame names lines of code
-        *("committed", "prune", "count_unread", "count_retries", "count_flows"),
+        *("committed", "prune", "count_unread", "count_retries", "count_flows", "count_children"),
         "close_dead_letters",  # the message says who and why, which the letters say in clear as well
         *("set_queue_limit", "configure_queue", "set_queue_pause", "list_queues"),
         *("report", "list_reports", "read_activity", "set_dependency_order", "list_dependency_orders"),
