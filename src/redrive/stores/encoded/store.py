@@ -52,7 +52,6 @@ WITHOUT_PAYLOADS = frozenset(
             "release_key",
             "prune_runs",
             "list_long_runs",
-            "count_children",
         ),
     }
 )
