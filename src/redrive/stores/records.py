@@ -297,7 +297,7 @@ class Batch(msgspec.Struct):
         self.drop_flows({flow.id for flow in new})
         return new
 
-    def drop_flows(self, ids: Container[str]) -> None:
+    def drop_flows(self, ids: Container[str | None]) -> None:
         """Remove all rows of these flows."""
         self.events = [row for row in self.events if row.flow_id not in ids]
         self.flows = [change for change in self.flows if change.flow_id not in ids]

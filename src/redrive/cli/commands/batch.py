@@ -90,6 +90,7 @@ def watch_command(name: NameArgument, store: StoreOption = "", as_json: JsonOpti
 
     async def watch(app: "App") -> "BatchStatus":
         batch = await app.find_batch(name)
+        status = await batch.status()
         async for status in batch.progress():
             _say(_bar(status))
         return status

@@ -259,14 +259,14 @@ def _format_settings(queue: "QueueRecord") -> str:
     """The settings in words: "limit 10, 2 a key, rate 100/m"."""
     from redrive.formatting.times import format_duration
 
-    parts = [
-        queue.limit is not None and f"limit {queue.limit}",
-        queue.per_key is not None and f"{queue.per_key} a key",
-        queue.rate is not None and f"rate {queue.rate}",
-        queue.key_rate is not None and f"{queue.key_rate} a key",
-        queue.aging is not None and f"priority +1 each {format_duration(queue.aging)}",
-    ]
-    return ", ".join(part for part in parts if part)
+    parts = {
+        f"limit {queue.limit}": queue.limit,
+        f"{queue.per_key} a key": queue.per_key,
+        f"rate {queue.rate}": queue.rate,
+        f"{queue.key_rate} a key": queue.key_rate,
+        f"priority +1 each {format_duration(queue.aging or 0.0)}": queue.aging,
+    }
+    return ", ".join(text for text, setting in parts.items() if setting is not None)
 
 
 def _format_pause(queue: "QueueRecord", now: float) -> str:

@@ -21,7 +21,10 @@ def upkeep(
 
     worker: the name of this worker.
     """
-    tasks = [reap_leases(store, settings.lease, on_flows_released, worker), end_batches(store, wall)]
+    tasks: list[Coroutine[Any, Any, None]] = [
+        reap_leases(store, settings.lease, on_flows_released, worker),
+        end_batches(store, wall),
+    ]
     if settings.keep_finished is not None:
         tasks.append(prune_finished(store, settings.keep_finished, wall))
     return tasks
