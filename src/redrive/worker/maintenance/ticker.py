@@ -44,6 +44,7 @@ class Ticker:
         self._timer: Timer | None = None
         self._waits_for: frozenset[str] = frozenset()
         """The flows after whose end a schedule goes on."""
+        self._stop_listening: Callable[[], None] | None = None
         self._broken: dict[str, int] = {}
         """Schedules that could not be advanced -> the version that was reported."""
 
@@ -59,7 +60,6 @@ class Ticker:
 
     async def run(self) -> None:
         """Look when something is due or has changed, and at each poll, until cancelled."""
-        stop_listening = self._store.on_ended(self.flows_ended)
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -76,18 +76,29 @@ class Ticker:
                 finally:
                     poll.cancel()
         finally:
-            stop_listening()
+            self._listen(frozenset())
 
     async def _fire_due(self) -> None:
         store = self._store
         while True:
             now = whole_microseconds(self._clock.wall())
             due = await store.due_schedules(now)
-            self._waits_for = due.waits_for
+            self._listen(due.waits_for)
             advanced = [await self._advance(row, now) for row in due.rows]
             if not any(advanced):
                 self._alarm(due.next_at)
                 return
+
+    def _listen(self, waits_for: frozenset[str]) -> None:
+        """Hear of ends only while a schedule goes on after one: a store that tells of them makes each end dearer."""
+        self._waits_for = waits_for
+        if waits_for and self._stop_listening is None:
+            self._stop_listening = self._store.on_ended(self.flows_ended)
+            # One may have ended since the last look.
+            self._wake.set()
+        elif not waits_for and self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
 
     async def _advance(self, row: ScheduleRow, now: float) -> bool:
         """Settle the ticks of a schedule that are due; return whether there may be more to do."""
